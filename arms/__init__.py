@@ -1,0 +1,1 @@
+"""How tokens are produced: the engine, the exact speculation core, the arms."""

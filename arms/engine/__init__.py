@@ -1,0 +1,1 @@
+"""The CPU engine: GGUF reader, tokenizer, template, kernels, transactional cache."""

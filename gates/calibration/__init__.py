@@ -1,0 +1,1 @@
+"""Simulated truths through the real gate code."""

@@ -1,0 +1,1 @@
+"""Exactness proofs: enumeration, invariants, replay, Monte Carlo, conformance."""

@@ -1,0 +1,1 @@
+"""The experiment: plan, freeze, identity, ledger, schedule, runner, measurement, result store, command line."""

@@ -1,0 +1,123 @@
+"""The front door: finds the module of one subcommand and runs it.
+
+This is the one file that may import upward, and only inside functions, so that `draftgate --help` stays fast. A command
+module has ``configure(parser)`` and ``run(args, services) -> int``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+PACKAGE = __name__.rsplit(".", 2)[0]
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "sweep": ("harness.commands.sweep", "freeze, run, gate and report in one; resumes an existing directory"),
+    "freeze": ("harness.commands.freeze", "fix a plan by hash and print its decision card"),
+    "check": ("harness.commands.check", "re-verify identities, print what would run and how long; runs nothing"),
+    "run": ("harness.commands.run", "run or resume a frozen plan"),
+    "gate": ("gates.commands.gate", "evidence to verdict; the exit code is the verdict"),
+    "report": ("reports.commands.report", "write report.html, report.md and figures"),
+    "verify": ("harness.commands.verify", "a third party's check of a run directory"),
+    "amend": ("harness.commands.amend", "a new plan that names its parent, the change and what had been seen"),
+    "power": ("gates.commands.power", "sample size and chances of each verdict from pilot data"),
+    "calibrate": ("gates.commands.calibrate", "the gates' own error rates on simulated truths"),
+    "prove": ("gates.commands.prove", "the exactness proofs"),
+    "sabotage": ("gates.commands.sabotage", "planted faults, each of which must be caught"),
+    "generate": ("arms.commands.generate", "stream one answer from a champion, with or without a draft"),
+    "distill": ("arms.commands.distill", "train a draft for a champion"),
+    "models": ("arms.commands.models", "list, pull, inspect or clean models"),
+    "strata": ("strata.commands", "list, show, check or import workloads"),
+    "ci": ("reports.commands.ci", "judge one candidate in a pipeline"),
+    "compare": ("reports.commands.compare", "several candidates side by side"),
+    "lint-plan": ("harness.commands.lint_plan", "refuse a silently weakened threshold"),
+    "init": ("harness.commands.init", "write a commented plan to start from"),
+    "bench": ("arms.commands.bench", "engine speed, verification cost and memory bandwidth"),
+    "doctor": ("harness.commands.doctor", "versions, and what this machine can measure"),
+}
+
+
+class Services:
+    """What the harness may use from the folders above it, passed down by this file alone."""
+
+    def judge(self, run_dir: Path) -> Any:
+        """The verdict of a finished run (`gates.result.Verdict`), computed from its records."""
+        from ..gates.judge import judge
+
+        return judge(run_dir)
+
+    def write_verdict(self, run_dir: Path, verdict: Any) -> Path:
+        from ..gates.judge import write_verdict
+
+        return write_verdict(run_dir, verdict)
+
+    def write_reports(self, run_dir: Path, verdict: Any) -> list[Path]:
+        from ..reports.write import write_reports
+
+        return write_reports(run_dir, verdict)
+
+    def decision_card(self, plan: dict[str, Any]) -> dict[str, Any]:
+        from ..gates.power import decision_card
+
+        return decision_card(plan)
+
+    def validate_gates(self, gates: list[dict[str, Any]]) -> list[str]:
+        """Problems in a plan's gates (unknown id, missing threshold), empty when there are none."""
+        from ..gates.registry import validate_gates
+
+        return validate_gates(gates)
+
+    def replay(self, run_dir: Path) -> Any:
+        from ..gates.proofs.replay import replay_run
+
+        return replay_run(run_dir)
+
+
+def _parser() -> argparse.ArgumentParser:
+    from .. import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="draftgate",
+        description="Decide, with evidence fixed in advance, whether a speculative-decoding draft may go in front of a "
+        "language model.",
+        epilog="Exit codes: 0 success or GO, 1 internal error, 2 usage or unreadable input, 3 NO-GO, 4 INCONCLUSIVE, "
+        "5 INVALID or integrity failure, 6 incomplete run.",
+    )
+    parser.add_argument("--version", action="version", version=f"draftgate {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (_, text) in COMMANDS.items():
+        commands.add_parser(name, help=text, add_help=False)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] not in COMMANDS:
+        _parser().parse_args(words or ["--help"])
+        return 2
+    module_name, text = COMMANDS[words[0]]
+    module = importlib.import_module(f"{PACKAGE}.{module_name}")
+    parser = argparse.ArgumentParser(prog=f"draftgate {words[0]}", description=module.__doc__ or text,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.configure(parser)
+    args = parser.parse_args(words[1:])
+    try:
+        return int(module.run(args, Services()))
+    except KeyboardInterrupt:
+        print("draftgate: interrupted; the same command goes on from here", file=sys.stderr)
+        return 6
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        code = getattr(error, "exit_code", None)  # every folder's own user errors carry one
+        if not isinstance(code, int):
+            raise
+        print(f"draftgate: {error}", file=sys.stderr)
+        return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

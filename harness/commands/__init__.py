@@ -1,0 +1,1 @@
+"""Subcommands of the harness; each module has configure(parser) and run(args, services)."""

@@ -1,0 +1,1 @@
+"""Reports: figures, HTML, Markdown, JUnit, attestation."""

@@ -1,0 +1,1 @@
+"""Workload strata: prompt sets, their schema, importers, checks and sealing."""
