@@ -70,6 +70,12 @@ class Services:
 
         return validate_gates(gates)
 
+    def audits(self, run_dir: Path, load_model: Any) -> Any:
+        """Iterates over the audit bodies of a run whose requests are all recorded (`gates/proofs/audits.py`)."""
+        from ..gates.proofs.audits import run_audits
+
+        return run_audits(run_dir, load_model)
+
     def replay(self, run_dir: Path) -> Any:
         from ..gates.proofs.replay import replay_run
 
