@@ -1,0 +1,9 @@
+"""What the arms raise when the user's input, file or machine is at fault; the command line prints the message alone."""
+
+from __future__ import annotations
+
+
+class ArmError(Exception):
+    """Unusable input: a model, a template, a grammar, an option. The message says what, where and what to do."""
+
+    exit_code = 2
