@@ -1,9 +1,9 @@
 """Every outcome of a randomised procedure, with its exact probability.
 
-`Choices` stands where the shipped code expects its draws. It does not draw: it follows a script of branch numbers, opens
-the first branch where the script ends, and multiplies exact probabilities. `outcomes` runs a procedure again and again,
-depth first, until no branch is left. Whatever the procedure is (a whole session, say), it must be a pure function of its
-draws: build its state afresh inside the callable.
+`Choices` stands where the shipped code expects its draws. It does not draw: it follows a script of branch numbers,
+opens the first branch where the script ends, and multiplies exact probabilities. `outcomes` runs a procedure again and
+again, depth first, until no branch is left. Whatever the procedure is (a whole session, say), it must be a pure
+function of its draws: build its state afresh inside the callable.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class Family:
         return int(self.champion.shape[1])
 
     def engines(self) -> tuple[ToyEngine, ToyEngine]:
-        return ToyEngine(self.champion, self.context_limit, "champion"), ToyEngine(self.draft, self.context_limit, "draft")
+        limit = self.context_limit
+        return ToyEngine(self.champion, limit, "champion"), ToyEngine(self.draft, limit, "draft")
 
 
 def _masked(table: Table, keep: Callable[[int, int], bool]) -> Table:

@@ -6,10 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from draftgate.gates.proofs.choices import Choices, TreeTooLarge, outcomes
 from hypothesis import given
 from hypothesis import strategies as st
-
-from draftgate.gates.proofs.choices import Choices, TreeTooLarge, outcomes
 
 
 def rows(size: int) -> st.SearchStrategy[list[int]]:

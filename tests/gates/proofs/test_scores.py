@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from draftgate.gates.proofs import family
 from draftgate.gates.proofs.scores import ratio_order, score_token
+from hypothesis import given
+from hypothesis import strategies as st
 
 TOTAL = 1 << 12
 
@@ -48,7 +48,7 @@ def test_pit_intervals_tile_the_unit_interval_in_the_ratio_order(q: np.ndarray, 
             if q[x] > 0
         )
         assert spans[0][0] == 0 and spans[-1][1] == 1
-        assert all(a[1] == pytest.approx(b[0]) for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] == pytest.approx(b[0]) for a, b in itertools.pairwise(spans))
     ratios = [int(p[x]) / int(q[x]) if q[x] else math.inf for x in ratio_order(q, p)]
     assert ratios == sorted(ratios)
 
