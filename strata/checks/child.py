@@ -84,8 +84,8 @@ def fence() -> None:
             raise PermissionError("only a database in memory")
         if event == "open":
             path, mode, flags = args[0], args[1], args[2] if len(args) > 2 else 0
-            writes = isinstance(mode, str) and set(mode) & set("wax+")
-            writes = writes or (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+            writes = isinstance(mode, str) and bool(set(mode) & set("wax+"))
+            writes |= isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
             if isinstance(path, int) or writes or not _inside(path, readable):
                 raise PermissionError("files are not open to a check")
 
@@ -147,8 +147,8 @@ def main() -> None:
         import sqlite3  # noqa: F401  before the fence: its shared library lies outside what may be opened later
     leave_network()
     limit(job["seconds"], job["memory"])
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    builtins.input = lambda *_: ""  # type: ignore[assignment]
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    builtins.input = lambda *_: ""
     fence()
     if job["kind"] == "python":
         result: Any = run_python(job["code"], job["tests"])

@@ -42,7 +42,7 @@ KINDS: dict[str, Kind] = {
 
 
 def run_check(check: Check, answer: str) -> float:
-    """Score of an answer, 0 to 1. Whatever the answer holds, a number comes back; a malformed check raises StrataError."""
+    """Score of an answer, 0 to 1, whatever the answer holds. A malformed check raises StrataError."""
     if check.get("kind") == "all":
         parts = check["checks"]
         return math.fsum(run_check(part, answer) for part in parts) / len(parts)
