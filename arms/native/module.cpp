@@ -1,2 +1,158 @@
+// The `_sampling` extension: arrays in, integers out. Called through arms/masses.py and arms/draws.py only.
 #include <nanobind/nanobind.h>
-NB_MODULE(_sampling, m) { m.attr("__doc__") = "draftgate sampling law"; }
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "law.hpp"
+#include "philox.hpp"
+
+namespace nb = nanobind;
+using namespace draftgate::sampling;
+
+namespace {
+
+using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ids = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Masses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using MassesOut = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const Kernels* best() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl"))
+    return &kAvx512;
+  if (__builtin_cpu_supports("avx2")) return &kAvx2;
+#endif
+  return &kPortable;
+}
+
+const Kernels* active = best();
+
+void use_kernel(const std::string& name) {
+  const Kernels* top = best();
+  if (name == "best") { active = top; return; }
+  if (name == "portable") { active = &kPortable; return; }
+  if (name == "avx2" && top != &kPortable) { active = &kAvx2; return; }
+  if (name == "avx512" && top == &kAvx512) { active = &kAvx512; return; }
+  throw nb::value_error(("this machine has no sampling kernels '" + name + "'; known: portable, avx2, avx512").c_str());
+}
+
+// The row with edits applied: overrides of single logits, then a bit mask of allowed ids; the row itself when none.
+const float* edited(const Logits& logits, const std::optional<Ids>& ids, const std::optional<Logits>& values,
+                    const std::optional<Words>& mask, std::vector<float>& scratch) {
+  if (!ids && !mask) return logits.data();
+  const std::size_t n = logits.size();
+  if (scratch.size() < n) scratch.resize(n);
+  std::memcpy(scratch.data(), logits.data(), n * sizeof(float));
+  if (ids) {
+    if (!values || values->size() != ids->size()) throw nb::value_error("as many values as ids are needed");
+    for (std::size_t i = 0; i < ids->size(); ++i) {
+      const auto id = static_cast<std::size_t>(ids->data()[i]);
+      if (id >= n) throw nb::value_error("an edited id lies outside the vocabulary");
+      scratch[id] = values->data()[i];
+    }
+  }
+  if (mask) {
+    if (mask->size() * 32 < n) throw nb::value_error("the mask is shorter than the vocabulary");
+    const float none = -std::numeric_limits<float>::infinity();
+    for (std::size_t i = 0; i < n; ++i)
+      scratch[i] = (mask->data()[i >> 5] >> (i & 31)) & 1 ? scratch[i] : none;
+  }
+  return scratch.data();
+}
+
+std::vector<float>& edit_scratch() { static thread_local std::vector<float> scratch; return scratch; }
+std::vector<float>& weight_scratch() { static thread_local std::vector<float> scratch; return scratch; }
+
+std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top_k, std::uint64_t top_p,
+                            std::uint64_t min_p, std::uint64_t typical_p, MassesOut out, std::optional<Ids> ids,
+                            std::optional<Logits> values, std::optional<Words> mask) {
+  const std::size_t n = logits.size();
+  if (out.size() != n || n > kMaxVocabulary) throw nb::value_error("masses and logits differ in size, or 2^20 is exceeded");
+  const float* x = edited(logits, ids, values, mask, edit_scratch());
+  const RowScan scan = active->scan(x, n);
+  if (scan.status != kFine) return {scan.status, 0.0};
+  auto& weights = weight_scratch();
+  if (weights.size() < n) weights.resize(n);
+  const RowWeights sums = active->weigh(x, n, scan.maximum, scale, weights.data());
+  active->normalise(weights.data(), n, sums.sum, out.data());
+  const Truncation cut{top_k, top_p, min_p, typical_p};
+  if (cut.any()) return {kFine, truncate(*active, out.data(), n, cut)};
+  return {kFine, entropy_nats(sums.sum, sums.first_moment)};
+}
+
+std::tuple<int, std::int64_t> argmax(const Logits& logits, std::optional<Ids> ids, std::optional<Logits> values,
+                                     std::optional<Words> mask) {
+  const RowScan scan = active->scan(edited(logits, ids, values, mask, edit_scratch()), logits.size());
+  return {scan.status, static_cast<std::int64_t>(scan.argmax)};
+}
+
+// Greedy drafts: argmax, entropy in nats and probability of the argmax under temperature 1 / scale, no masses stored.
+std::tuple<int, std::int64_t, double, double> peak(const Logits& logits, float scale, std::optional<Ids> ids,
+                                                   std::optional<Logits> values, std::optional<Words> mask) {
+  const float* x = edited(logits, ids, values, mask, edit_scratch());
+  const RowScan scan = active->scan(x, logits.size());
+  if (scan.status != kFine) return {scan.status, 0, 0.0, 0.0};
+  auto& weights = weight_scratch();
+  if (weights.size() < logits.size()) weights.resize(logits.size());
+  const RowWeights sums = active->weigh(x, logits.size(), scan.maximum, scale, weights.data());
+  return {kFine, static_cast<std::int64_t>(scan.argmax), entropy_nats(sums.sum, sums.first_moment),
+          static_cast<double>(kTopWeight) / static_cast<double>(sums.sum)};
+}
+
+void same_size(std::size_t a, std::size_t b) {
+  if (a != b) throw nb::value_error("the rows differ in size");
+}
+
+}  // namespace
+
+NB_MODULE(_sampling, m) {
+  m.attr("__doc__") = "draftgate's sampling law: integer masses, selections and counter-based draws";
+  m.attr("MASS_BITS") = kMassBits;
+  m.attr("WEIGHT_BITS") = kWeightBits;
+  m.def("kernel", [] { return std::string(active->name); });
+  m.def("use_kernel", &use_kernel, nb::arg("name"));
+  m.def("row", &row, nb::arg("logits"), nb::arg("scale"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
+        nb::arg("typical_p"), nb::arg("out"), nb::arg("ids") = nb::none(), nb::arg("values") = nb::none(),
+        nb::arg("mask") = nb::none());
+  m.def("argmax", &argmax, nb::arg("logits"), nb::arg("ids") = nb::none(), nb::arg("values") = nb::none(),
+        nb::arg("mask") = nb::none());
+  m.def("peak", &peak, nb::arg("logits"), nb::arg("scale"), nb::arg("ids") = nb::none(),
+        nb::arg("values") = nb::none(), nb::arg("mask") = nb::none());
+  m.def("truncate", [](MassesOut masses, std::uint64_t top_k, std::uint64_t top_p, std::uint64_t min_p,
+                       std::uint64_t typical_p) {
+    return truncate(*active, masses.data(), masses.size(), Truncation{top_k, top_p, min_p, typical_p});
+  });
+  m.def("pick", [](const Masses& masses, std::uint64_t r) {
+    return static_cast<std::int64_t>(active->pick(masses.data(), masses.size(), r));
+  });
+  m.def("total", [](const Masses& masses) { return active->total(masses.data(), masses.size()); });
+  m.def("residual", [](const Masses& q, const Masses& p, MassesOut out) {
+    same_size(q.size(), p.size());
+    same_size(q.size(), out.size());
+    return active->residual(q.data(), p.data(), q.size(), out.data());
+  });
+  m.def("surprise", &surprise);
+  m.def("philox", [](std::uint64_t key, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    const auto words = philox(key, {a, b, c, d});
+    return std::make_tuple(words[0], words[1], words[2], words[3]);
+  });
+  m.def("bounded", [](std::uint64_t key, std::uint32_t domain, std::uint32_t round, std::uint32_t position,
+                      std::uint64_t n) {
+    if (n == 0) throw nb::value_error("a draw from nothing");
+    const Bounded drawn = bounded(key, domain, round, position, n);
+    return std::make_tuple(drawn.value, drawn.tries);
+  });
+}

@@ -1,0 +1,3 @@
+#define KERNELS kAvx2
+#define KERNEL_NAME "avx2"
+#include "law.inc"

@@ -1,0 +1,3 @@
+#define KERNELS kAvx512
+#define KERNEL_NAME "avx512"
+#include "law.inc"

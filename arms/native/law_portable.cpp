@@ -1,0 +1,3 @@
+#define KERNELS kPortable
+#define KERNEL_NAME "portable"
+#include "law.inc"
