@@ -78,5 +78,9 @@ def combine(results: Iterable[GateResult]) -> tuple[VerdictName, tuple[str, ...]
             return name, tuple(hit)  # type: ignore[return-value]
     if not any(g.requirement == "required" for g in live):
         return "INVALID", ("no required gate was asked",)
-    open_ = [f"{g.id}: {g.reason}" for g in live if g.requirement == "required" and g.status not in ("pass", "not-applicable")]
+    open_ = [
+        f"{g.id}: {g.reason}"
+        for g in live
+        if g.requirement == "required" and g.status not in ("pass", "not-applicable")
+    ]
     return ("INCONCLUSIVE", tuple(open_)) if open_ else ("GO", ())

@@ -1,0 +1,1 @@
+"""The default gates of a plan, a family a file."""

@@ -1,0 +1,134 @@
+"""Gates on the record itself: identities match, and every scheduled request is there exactly once. Else INVALID."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from ..check import Check
+from ..evidence import Evidence
+from ..result import GateResult
+
+
+class Identity(Check):
+    id = "identity"
+    asks = "Are plan, ledger, tables and every bound artifact what was frozen?"
+
+    def evaluate(self, evidence: Evidence) -> GateResult:
+        problems = [*evidence.table_problems]
+        first = next((r for r in evidence.ledger.records if r.get("kind") == "plan"), None)
+        if evidence.ledger.problem:
+            problems.append(f"ledger: {evidence.ledger.problem}")
+        if first is None:
+            problems.append("ledger: no plan record")
+        else:
+            said = str((first.get("body") or {}).get("plan_id"))
+            if said != evidence.plan_id:
+                problems.append(f"ledger opens with plan {said[:12]}, plan.json is {evidence.plan_id[:12]}")
+        problems += [f"identity deviation: {_said(d)}" for d in evidence.deviations if _breaks_identity(d)]
+        problems += _attempts(evidence)
+        checked = len(evidence.ledger.records)
+        if problems:
+            return self.result("invalid", "; ".join(problems[:5]), n=checked, details={"problems": problems})
+        return self.result("pass", f"plan, tables and a chain of {checked} records agree", n=checked)
+
+    def disturb(self, evidence: Evidence) -> Evidence:
+        return evidence.replace(plan_id="0" * 64)
+
+
+def _breaks_identity(deviation: Any) -> bool:
+    kind = str(deviation.get("kind", deviation.get("name", "")))
+    return kind.startswith("identity") or bool(deviation.get("invalidates"))
+
+
+def _said(deviation: Any) -> str:
+    return str(
+        deviation.get("reason") or deviation.get("detail") or deviation.get("kind") or deviation.get("name") or ""
+    )
+
+
+def _attempts(evidence: Evidence) -> list[str]:
+    """More candidates tried on these prompts than the plan's alpha was divided for."""
+    for record in evidence.ledger.records:
+        if record.get("kind") == "plan":
+            used = (record.get("body") or {}).get("attempt")
+            budget = int(evidence.plan.get("attempts_budget", 1) or 1)
+            if isinstance(used, int) and used > budget:
+                return [f"attempt {used} on these prompts; the plan's budget is {budget}"]
+    return []
+
+
+class Complete(Check):
+    id = "complete"
+    asks = "Does every scheduled request have its record, exactly once?"
+
+    def evaluate(self, evidence: Evidence) -> GateResult:
+        frame = evidence.requests
+        keys = ["arm", "stratum", "prompt_id", "block", "turn", "entry"]
+        if frame.empty or not set(keys) <= set(frame.columns):
+            return self.result("invalid", "no request was recorded")
+        scheduled = schedule(evidence.plan)
+        if not scheduled:
+            return self.result("invalid", "the plan schedules no request")
+        warm = frame[frame["entry"] != "cold"]
+        seen = Counter(zip(warm["arm"], warm["stratum"], warm["prompt_id"], warm["block"], warm["turn"], strict=True))
+        missing = [key for key in scheduled if key not in seen]
+        foreign = [key for key in seen if key not in scheduled]
+        twice = [key for key, count in seen.items() if count > 1]
+        cold_twice = int(frame[frame["entry"] == "cold"].duplicated(keys).sum())
+        problems = []
+        if missing:
+            problems.append(
+                f"{len(missing)} of {len(scheduled)} scheduled requests have no record, first {_name(missing[0])}"
+            )
+        if twice or cold_twice:
+            problems.append(
+                f"{len(twice) + cold_twice} requests are recorded more than once"
+                + (f", first {_name(twice[0])}" if twice else "")
+            )
+        if foreign:
+            problems.append(f"{len(foreign)} records were never scheduled, first {_name(foreign[0])}")
+        problems += _rounds_without_request(evidence)
+        details = {"scheduled": len(scheduled), "recorded": len(warm), "missing": len(missing), "foreign": len(foreign)}
+        if problems:
+            return self.result("invalid", "; ".join(problems), n=len(scheduled), details=details)
+        return self.result(
+            "pass", f"all {len(scheduled)} scheduled requests are recorded once", n=len(scheduled), details=details
+        )
+
+    def disturb(self, evidence: Evidence) -> Evidence:
+        frame = evidence.requests
+        last_warm = frame.index[frame["entry"] != "cold"][-1:]
+        return evidence.replace(requests=frame.drop(index=last_warm))
+
+
+def schedule(plan: Any) -> set[tuple[str, str, str, int, int]]:
+    """(arm, stratum, prompt, block, turn) of every warm request the plan asks for."""
+    blocks = int((plan.get("schedule") or {}).get("blocks", 1))
+    return {
+        (str(arm["name"]), str(stratum["name"]), str(prompt["id"]), block, turn)
+        for arm in plan.get("arms", ())
+        for stratum in plan.get("strata", ())
+        for prompt in stratum.get("prompts", ())
+        for block in range(blocks)
+        for turn in range(_turns(prompt))
+    }
+
+
+def _turns(prompt: Any) -> int:
+    turns = prompt.get("turns", 1)
+    return len(turns) if isinstance(turns, (list, tuple)) else int(turns or 1)
+
+
+def _rounds_without_request(evidence: Evidence) -> list[str]:
+    rounds: pd.DataFrame = evidence.rounds
+    if rounds.empty or "request_id" not in rounds or "request_id" not in evidence.requests:
+        return []
+    foreign = set(rounds["request_id"].unique()) - set(evidence.requests["request_id"])
+    return [f"{len(foreign)} requests have rounds but no record"] if foreign else []
+
+
+def _name(key: tuple[Any, ...]) -> str:
+    return f"{key[0]} · {key[1]}/{key[2]} · block {key[3]}"

@@ -1,0 +1,203 @@
+"""Everything a verdict may rest on: one run directory, read once, changed never."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..harness.errors import DraftgateError, IncompleteRun
+from ..harness.ledger import LedgerReading, read_ledger
+
+REQUIRED_TABLES = ("requests", "rounds")
+FRAMES = ("requests", "rounds", "memory", "shadow", "scores")
+BASELINE = "champion_alone"
+
+
+class EvidenceError(DraftgateError):
+    """A run directory that cannot be read at all. Readable but wrong evidence is a gate's business, not an error."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The records in order, and the first thing wrong with the chain; None when it holds."""
+
+    records: Sequence[Mapping[str, Any]] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One run. Frames have the columns of `harness.tables`, and may be empty; nothing here is modified in place."""
+
+    plan: Mapping[str, Any]
+    plan_id: str
+    requests: pd.DataFrame
+    rounds: pd.DataFrame
+    memory: pd.DataFrame = field(default_factory=pd.DataFrame)
+    shadow: pd.DataFrame = field(default_factory=pd.DataFrame)
+    scores: pd.DataFrame = field(default_factory=pd.DataFrame)
+    ledger: Ledger = Ledger()
+    audits: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Bodies of the audit records by name."""
+    deviations: Sequence[Mapping[str, Any]] = ()
+    table_problems: Sequence[str] = ()
+    """Tables whose bytes, plan id or schema are not what the ledger says."""
+    with_excluded: bool = False
+    """Count pairs that an exclusion rule dropped, too (the all-data verdict)."""
+
+    given: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
+    """Pairs by (arm, baseline, column) made without tables: the decision card's simulations."""
+
+    @property
+    def candidate(self) -> str:
+        return str(self.plan.get("candidate", ""))
+
+    @property
+    def greedy(self) -> bool:
+        decoding = self.plan.get("decoding") or {}
+        return float(decoding.get("temperature", 0.0) or 0.0) == 0.0
+
+    @property
+    def alpha(self) -> float:
+        """One-sided level of every gate: the plan's alpha over its budget of attempts."""
+        return float(self.plan.get("alpha", 0.025)) / max(1, int(self.plan.get("attempts_budget", 1) or 1))
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """What the ledger's first record says of the machine; empty when it says nothing."""
+        for record in self.ledger.records:
+            if record.get("kind") == "plan":
+                return dict((record.get("body") or {}).get("environment") or {})
+        return {}
+
+    def arms(self, kind: str | None = None) -> list[Mapping[str, Any]]:
+        return [a for a in self.plan.get("arms", ()) if kind is None or a.get("kind") == kind]
+
+    def weights(self) -> dict[str, float]:
+        """Stratum weights of the plan, normalised; equal when the plan has none."""
+        strata = list(self.plan.get("strata", ()))
+        raw = {str(s["name"]): float(s.get("weight", 1.0) or 0.0) for s in strata}
+        total = sum(raw.values())
+        if total <= 0:
+            raw, total = dict.fromkeys(raw, 1.0), float(len(raw) or 1)
+        return {name: w / total for name, w in raw.items()}
+
+    def designated(self) -> tuple[str, ...]:
+        return tuple(str(s["name"]) for s in self.plan.get("strata", ()) if s.get("designated"))
+
+    def replace(self, **changes: Any) -> Evidence:
+        return dataclasses.replace(self, **changes)
+
+
+def load_evidence(run_dir: Path | str) -> Evidence:
+    """Reads plan, ledger and tables. Raises EvidenceError when it is unreadable, IncompleteRun before its end."""
+    root = Path(run_dir)
+    if not root.is_dir():
+        raise EvidenceError(f"{root}: no such run directory")
+    plan, plan_id = _plan(root)
+    reading = read_ledger(root)
+    if not len(reading.records):
+        raise IncompleteRun(f"{root.name}: nothing has run yet; `draftgate run` starts")
+    ledger = Ledger(reading.records, reading.problem)
+    missing = [name for name in REQUIRED_TABLES if not _paths(root, name)]
+    if missing:
+        raise IncompleteRun(
+            f"{root.name}: the run has not ended (no {', '.join(f'results/{m}.parquet' for m in missing)}); "
+            f"`draftgate run` goes on from here"
+        )
+    frames: dict[str, Any] = {}
+    problems = _table_hashes(root, reading)
+    for name in FRAMES:
+        frames[name], trouble = _read(root, name, plan_id)
+        problems += trouble
+    audits: dict[str, list[Mapping[str, Any]]] = {}
+    deviations = []
+    for record in reading.records.of_kind("audit", "deviation"):
+        body = record.body
+        if record.kind == "audit":
+            audits.setdefault(str(body.get("name", "")), []).append(body)
+        else:
+            deviations.append(body)
+    return Evidence(
+        plan=plan,
+        plan_id=plan_id,
+        ledger=ledger,
+        audits=audits,
+        deviations=tuple(deviations),
+        table_problems=tuple(problems),
+        **frames,
+    )
+
+
+def _plan(root: Path) -> tuple[dict[str, Any], str]:
+    """The plan and the digest of its stored bytes, which are canonical (RFC 8785)."""
+    path = root / "plan.json"
+    try:
+        raw = path.read_bytes()
+        plan = json.loads(raw)
+    except FileNotFoundError:
+        raise EvidenceError(f"{path}: no plan; `draftgate freeze` writes one") from None
+    except (OSError, ValueError) as error:
+        raise EvidenceError(f"{path}: not readable as a plan ({error})") from None
+    if not isinstance(plan, dict):
+        raise EvidenceError(f"{path}: a plan is a JSON object")
+    if plan.get("format") != "draftgate-plan/1":
+        raise EvidenceError(f"{path}: format {plan.get('format')!r}, this version reads draftgate-plan/1")
+    return plan, hashlib.sha256(raw).hexdigest()
+
+
+def _paths(root: Path, name: str) -> list[Path]:
+    single, folder = root / "results" / f"{name}.parquet", root / "results" / name
+    if single.is_file():
+        return [single]
+    if single.is_dir():
+        folder = single
+    return sorted(folder.glob("*.parquet")) if folder.is_dir() else []
+
+
+def _read(root: Path, name: str, plan_id: str) -> tuple[pd.DataFrame, list[str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ..harness.tables import SCHEMA_VERSION, schema
+
+    parts, problems = [], []
+    for path in _paths(root, name):
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            problems.append(f"{path.name}: not readable ({type(error).__name__})")
+            continue
+        said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+        if said.get("draftgate.schema") != SCHEMA_VERSION:
+            problems.append(
+                f"{path.name}: schema {said.get('draftgate.schema')!r}, this version reads {SCHEMA_VERSION}"
+            )
+            continue
+        if said.get("draftgate.plan_id") != plan_id:
+            problems.append(f"{path.name}: belongs to plan {str(said.get('draftgate.plan_id'))[:12]}")
+        parts.append(table)
+    if not parts:
+        return schema(name).empty_table().to_pandas(), problems
+    return pa.concat_tables(parts, promote_options="permissive").to_pandas(), problems
+
+
+def _table_hashes(root: Path, reading: LedgerReading) -> list[str]:
+    """Compares every table the ledger closed with the bytes on disk."""
+    problems = []
+    for record in reading.records.of_kind("table"):
+        body = record.body
+        name = str(body.get("name", ""))
+        paths = _paths(root, name)
+        if len(paths) != 1:
+            problems.append(f"{name}: {'missing' if not paths else 'more parts than the ledger closed'}")
+        elif hashlib.sha256(paths[0].read_bytes()).hexdigest() != body.get("sha256"):
+            problems.append(f"{paths[0].name}: bytes differ from the ledger's hash")
+    return problems
