@@ -1,0 +1,1 @@
+"""The commands that only need the arms: generate, distill, models, bench."""

@@ -1,0 +1,130 @@
+"""What a model file is, for `models inspect`, plans and reports; computed without loading any weight."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .engine.gguf import GgufError, GgufFile
+from .engine.tokenizer import TokenizerError
+from .engine.vocabulary import read_vocabulary
+from .errors import ArmError
+from .model_registry import REGISTRY
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    path: str
+    name: str
+    """``general.name`` of the file, or the file's own name."""
+    sha256: str
+    bytes: int
+    gguf_version: int
+    architecture: str
+    parameters: int
+    layers: int | None
+    width: int | None
+    heads: int | None
+    kv_heads: int | None
+    context_limit: int | None
+    vocabulary: int | None
+    quantisation: dict[str, dict[str, int]]
+    """Tensor type -> tensors, values, bytes."""
+    tokenizer_sha256: str | None
+    tokenizer: dict[str, str]
+    """Field -> sha256; empty when the tokenizer is not supported."""
+    template_sha256: str | None
+    licence: str | None
+    receipt: dict[str, Any] | None
+    """Content of ``NAME.receipt.json`` beside the file: how a draft was made."""
+    receipt_sha256: str | None
+    problem: str | None
+    """Why the bundled engine would refuse this file; None when it would not."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe(file: GgufFile) -> ModelInfo:
+    """Raises ArmError only for an unreadable receipt; what the engine would refuse is in ``problem``."""
+    architecture = file.metadata.get("general.architecture")
+    prefix = architecture if isinstance(architecture, str) else ""
+    mix = {kind: {"tensors": n, "values": 0, "bytes": 0} for kind, n in _kinds(file).items()}
+    for tensor in file.tensors.values():
+        values = 1
+        for dimension in tensor.shape:
+            values *= dimension
+        mix[tensor.type]["values"] += values
+        mix[tensor.type]["bytes"] += tensor.bytes
+    problem, tokenizer, tokenizer_sha256, count = None, dict[str, str](), None, None
+    try:
+        file.require_loadable()
+    except GgufError as error:
+        problem = str(error)
+    try:
+        vocabulary = read_vocabulary(file.metadata)
+        tokenizer, tokenizer_sha256, count = vocabulary.identity, vocabulary.sha256, len(vocabulary.tokens)
+    except TokenizerError as error:
+        problem = problem or f"{file.path}: {error}"
+    template = file.metadata.get("tokenizer.chat_template")
+    receipt, receipt_sha256 = _receipt(file.path)
+    known = next((m for m in REGISTRY.values() if m.bytes == file.bytes and m.sha256 == file.sha256), None)
+    return ModelInfo(
+        path=str(file.path),
+        name=_text(file.metadata, "general.name") or file.path.stem,
+        sha256=file.sha256,
+        bytes=file.bytes,
+        gguf_version=file.version,
+        architecture=prefix or "unknown",
+        parameters=sum(entry["values"] for entry in mix.values()),
+        layers=_whole(file.metadata, f"{prefix}.block_count"),
+        width=_whole(file.metadata, f"{prefix}.embedding_length"),
+        heads=_whole(file.metadata, f"{prefix}.attention.head_count"),
+        kv_heads=_whole(file.metadata, f"{prefix}.attention.head_count_kv"),
+        context_limit=_whole(file.metadata, f"{prefix}.context_length"),
+        vocabulary=count,
+        quantisation=mix,
+        tokenizer_sha256=tokenizer_sha256,
+        tokenizer=tokenizer,
+        template_sha256=hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else None,
+        licence=_text(file.metadata, "general.license") or (known.licence if known else None),
+        receipt=receipt,
+        receipt_sha256=receipt_sha256,
+        problem=problem,
+    )
+
+
+def _kinds(file: GgufFile) -> Counter[str]:
+    return Counter(tensor.type for tensor in file.tensors.values())
+
+
+def _text(metadata: Mapping[str, Any], key: str) -> str | None:
+    value = metadata.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _whole(metadata: Mapping[str, Any], key: str) -> int | None:
+    value = metadata.get(key)
+    return value if type(value) is int else None
+
+
+def _receipt(model: Path) -> tuple[dict[str, Any] | None, str | None]:
+    path = model.with_suffix(".receipt.json")
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        raise ArmError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        value = json.loads(raw)
+    except ValueError as error:
+        raise ArmError(f"{path}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ArmError(f"{path}: not a JSON object")
+    return value, hashlib.sha256(raw).hexdigest()
