@@ -1,0 +1,149 @@
+"""One training loop for every kind of draft: fixed seeds, cosine schedule, resumable checkpoints, held-out figures."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from ..errors import ArmError
+
+Report = Callable[[str], None]
+
+
+class Task(Protocol):
+    """What is fitted: a module, its batches and its losses."""
+
+    @property
+    def module(self) -> torch.nn.Module: ...
+
+    def batches(self, rng: np.random.Generator) -> Iterator[Any]:
+        """One pass over the training data in random order."""
+
+    def loss(self, batch: Any) -> torch.Tensor: ...
+
+    def evaluate(self) -> dict[str, Any]:
+        """Held-out figures, JSON values."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    passes: float
+    """Times every training sequence is seen."""
+    learning_rate: float = 1.5e-3
+    warmup_steps: int = 50
+    seed: int = 0
+    evaluate_every: int = 200
+    checkpoint_every_s: float = 60.0
+    average: float = 0.998
+    """Decay of the running average of weights that is evaluated and exported."""
+
+
+@dataclass
+class Fitted:
+    steps: int
+    seconds: float
+    loss: float
+    figures: dict[str, Any]
+
+
+def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fitted:
+    """Train until the passes are done; the module ends with the averaged weights. A checkpoint is taken up again.
+
+    Raises ArmError when a checkpoint belongs to other settings, or the loss stops being a number.
+    """
+    module = task.module
+    optimiser = torch.optim.AdamW(module.parameters(), lr=settings.learning_rate, weight_decay=0.0, betas=(0.9, 0.95))
+    averaged = torch.optim.swa_utils.AveragedModel(
+        module,
+        multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(settings.average),  # type: ignore[no-untyped-call]
+    )
+    per_pass = sum(1 for _ in task.batches(np.random.default_rng(settings.seed)))
+    total = max(1, int(per_pass * settings.passes))
+    step, spent, recent = 0, 0.0, float("nan")
+    identity = f"{settings}|{total}|{sum(p.numel() for p in module.parameters())}"
+    if checkpoint.exists():
+        state = torch.load(checkpoint, weights_only=True)
+        if state["identity"] != identity:
+            raise ArmError(f"{checkpoint} belongs to a run with other settings; delete it or name another output")
+        module.load_state_dict(state["module"])
+        averaged.load_state_dict(state["averaged"])
+        optimiser.load_state_dict(state["optimiser"])
+        step, spent, recent = state["step"], state["seconds"], state["loss"]
+        report(f"resuming at step {step} of {total}")
+    began = saved = time.monotonic()
+    while step < total:
+        epoch, skip = divmod(step, per_pass)
+        torch.manual_seed(settings.seed * 1_000_003 + epoch)
+        for index, batch in enumerate(task.batches(np.random.default_rng((settings.seed, epoch)))):
+            if index < skip:
+                continue
+            for group in optimiser.param_groups:
+                group["lr"] = settings.learning_rate * _schedule(step, total, settings.warmup_steps)
+            loss = task.loss(batch)
+            if not torch.isfinite(loss):
+                raise ArmError(f"the loss is {loss.item()} at step {step}; lower the learning rate")
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimiser.step()
+            averaged.update_parameters(module)
+            step += 1
+            recent = loss.item() if math.isnan(recent) else 0.98 * recent + 0.02 * loss.item()
+            elapsed = spent + time.monotonic() - began
+            if step % settings.evaluate_every == 0 and step < total:
+                report(f"step {step}/{total}  loss {recent:.3f}  {elapsed / 60:.1f} min  {_held_out(task, averaged)}")
+            elif step % 20 == 0:
+                report(f"step {step}/{total}  loss {recent:.3f}  {elapsed / 60:.1f} min")
+            if time.monotonic() - saved > settings.checkpoint_every_s:
+                _save(checkpoint, identity, module, averaged, optimiser, step, elapsed, recent)
+                saved = time.monotonic()
+            if step >= total:
+                break
+    seconds = spent + time.monotonic() - began
+    _adopt(module, averaged)
+    figures = task.evaluate()
+    report(f"step {step}/{total}  loss {recent:.3f}  {seconds / 60:.1f} min  {figures}")
+    return Fitted(step, seconds, recent, figures)
+
+
+def _schedule(step: int, total: int, warmup: int) -> float:
+    rise = min(1.0, (step + 1) / max(1, warmup))
+    return rise * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
+
+
+def _adopt(module: torch.nn.Module, averaged: torch.optim.swa_utils.AveragedModel) -> None:
+    module.load_state_dict(averaged.module.state_dict())
+
+
+def _held_out(task: Task, averaged: torch.optim.swa_utils.AveragedModel) -> dict[str, Any]:
+    """Figures of the averaged weights; the training weights come back afterwards."""
+    own = {name: value.detach().clone() for name, value in task.module.state_dict().items()}
+    _adopt(task.module, averaged)
+    figures = task.evaluate()
+    task.module.load_state_dict(own)
+    return figures
+
+
+def _save(
+    path: Path,
+    identity: str,
+    module: torch.nn.Module,
+    averaged: torch.nn.Module,
+    optimiser: torch.optim.Optimizer,
+    step: int,
+    seconds: float,
+    loss: float,
+) -> None:
+    temporary = path.with_name(path.name + ".part")
+    state = {"identity": identity, "module": module.state_dict(), "averaged": averaged.state_dict(),
+             "optimiser": optimiser.state_dict(), "step": step, "seconds": seconds, "loss": loss}  # fmt: skip
+    torch.save(state, temporary)
+    os.replace(temporary, path)

@@ -1,0 +1,55 @@
+"""Both files of the mini pair and their receipts, from one teacher."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from . import corpus
+from .batches import Sequences
+from .fit import Report
+from .mini import MiniRecipe, train_champion
+from .pipeline import Recipe, contamination_filter, distill, make_receipt
+from .receipt import TrainingReceipt, write
+
+
+def train_pair(
+    teacher: Any,
+    recipe: MiniRecipe,
+    tokens: int,
+    out: Path,
+    work: Path,
+    licence: str,
+    threads: int | None,
+    report: Report,
+) -> list[TrainingReceipt]:
+    """`mini-champion.gguf` and `mini-draft.gguf` under ``out``; takes up what an earlier call left in ``work``."""
+    from ..models import load_model
+
+    out.mkdir(parents=True, exist_ok=True)
+    champion_path, draft_path = out / "mini-champion.gguf", out / "mini-draft.gguf"
+    filter_ = contamination_filter()
+    began = time.monotonic()
+    paths = corpus.build(teacher, work / "corpus", tokens, recipe.seed, filter_, False, lambda n: None)
+    generation_s = time.monotonic() - began
+    fitted = train_champion(teacher, paths, recipe, champion_path, work, licence, report)
+    champion = load_model(champion_path, threads=threads)
+    data = Sequences(paths, 1024, hidden=False)
+    first = make_receipt(
+        champion_path, "champion", teacher, data, paths, filter_, fitted, generation_s, licence, asdict(recipe)
+    )
+    write(champion_path, first)
+    draft = Recipe(
+        kind="independent",
+        tokens=recipe.draft_tokens,
+        passes=recipe.draft_passes,
+        rows=champion.engine.vocabulary,
+        width=recipe.draft_width,
+        layers=recipe.draft_layers,
+        seed=recipe.seed,
+        learning_rate=2e-3,
+    )
+    second = distill(champion, draft, draft_path, work / "draft", licence, report)
+    return [first, second]
