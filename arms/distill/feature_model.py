@@ -2,8 +2,8 @@
 
 Input at position x: the champion's hidden state f_x (after its output norm) and the embedding of token x + 1; output:
 an estimate of f_{x + 1}, whose product with rows of the champion's own head gives the distribution of token x + 2.
-Unrolled training (as HASS, arXiv:2408.15766): in step j the query at x sees true features up to x − j and the draft's own
-estimates after that, exactly what it will see when it drafts.
+Unrolled training (as HASS, arXiv:2408.15766): in step j the query at x sees true features up to x − j and the draft's
+own estimates after that, exactly what it will see when it drafts.
 """
 
 from __future__ import annotations
