@@ -59,6 +59,12 @@ class Services:
 
         return write_reports(run_dir, verdict)
 
+    def print_verdict(self, verdict: Any, file: Any = None) -> None:
+        """The verdict as a table for people, to ``file`` (standard output when None)."""
+        from ..reports.terminal import print_verdict
+
+        print_verdict(verdict, file)
+
     def decision_card(self, plan: dict[str, Any]) -> dict[str, Any]:
         from ..gates.power import decision_card
 

@@ -1,0 +1,1 @@
+"""The figures of the report. Each module has ``draw(records, verdict) -> Drawn``."""

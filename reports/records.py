@@ -1,0 +1,63 @@
+"""What a report reads from a run directory: the evidence, as the gates read it. No model, nothing private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..gates.evidence import Evidence, load_evidence
+from ..harness.errors import IncompleteRun
+
+
+@dataclass(frozen=True)
+class RunRecords:
+    path: Path
+    evidence: Evidence
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        return self.evidence.plan
+
+    @property
+    def plan_id(self) -> str:
+        return self.evidence.plan_id
+
+    @property
+    def candidate(self) -> str:
+        return self.evidence.candidate
+
+    @property
+    def strata(self) -> list[str]:
+        return [str(s["name"]) for s in self.plan.get("strata", [])]
+
+    @property
+    def arms(self) -> list[str]:
+        return [str(a["name"]) for a in self.plan.get("arms", [])]
+
+    @property
+    def complete(self) -> bool:
+        return any(record.get("kind") == "close" for record in self.evidence.ledger.records)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One stored table (`harness/tables.py`); no rows where nothing was stored."""
+        frame: pd.DataFrame = getattr(self.evidence, name)
+        return frame
+
+
+def load_records(run_dir: Path) -> RunRecords:
+    """Reads a run directory. Raises EvidenceError (2) for what is not one, IncompleteRun (6) before its end."""
+    return RunRecords(Path(run_dir), load_evidence(run_dir))
+
+
+def require_complete(records: RunRecords) -> None:
+    """Raises IncompleteRun where the ledger has no closing record."""
+    if not records.complete:
+        done = len(records.table("requests"))
+        raise IncompleteRun(
+            f"{records.path} holds an unfinished run ({done} requests recorded); finish it with: draftgate run "
+            f"{records.path}"
+        )
