@@ -1,2 +1,128 @@
+// The extension module: a thin boundary. Everything is checked again on this side; the lock is released while computing.
 #include <nanobind/nanobind.h>
-NB_MODULE(_native, m) { m.attr("__doc__") = "draftgate engine"; }
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+
+#include "bandwidth.hpp"
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace draftgate;
+
+namespace {
+
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Halves = nb::ndarray<uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using TensorMap = std::map<std::string, std::tuple<std::string, size_t, size_t, size_t>>;
+
+double number(const std::map<std::string, double>& values, const char* name) {
+  const auto found = values.find(name);
+  if (found == values.end()) throw std::invalid_argument(std::string("the size ") + name + " is missing");
+  return found->second;
+}
+
+size_t count(const std::map<std::string, double>& values, const char* name) {
+  const double value = number(values, name);
+  if (!(value >= 0 && value <= 1e9) || value != std::floor(value))
+    throw std::invalid_argument(std::string("the size ") + name + " is not a count");
+  return size_t(value);
+}
+
+Sizes read_sizes(const std::map<std::string, double>& values) {
+  Sizes s;
+  s.vocabulary = count(values, "vocabulary");
+  s.width = count(values, "width");
+  s.layers = count(values, "layers");
+  s.heads = count(values, "heads");
+  s.kv_heads = count(values, "kv_heads");
+  s.head_dims = count(values, "head_dims");
+  s.feed_forward = count(values, "feed_forward");
+  s.rope_dims = count(values, "rope_dims");
+  s.rope_base = number(values, "rope_base");
+  s.rope_scale = number(values, "rope_scale");
+  s.epsilon = float(number(values, "epsilon"));
+  return s;
+}
+
+// Placed by the constructor of the Python class.
+void make_engine(Engine* self, Bytes file, const std::map<std::string, double>& sizes, const TensorMap& tensors,
+                 size_t threads, const std::string& kernel, bool mapped) {
+  if (threads < 1 || threads > 256) throw std::invalid_argument("threads must be 1 to 256");
+  std::map<std::string, Source> sources;
+  for (const auto& [name, t] : tensors)
+    sources[name] = {type_named(std::get<0>(t)), std::get<1>(t), std::get<2>(t), std::get<3>(t)};
+  const Kernels& kernels = choose_kernels(kernel.c_str());
+  const Sizes known = read_sizes(sizes);
+  nb::gil_scoped_release release;
+  Pool pool(threads);
+  Model model = load_model(file.data(), file.size(), known, sources, mapped, pool);
+  new (self) Engine(std::move(model), kernels, threads);
+}
+
+bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Tokens>>& segments, int rows, Floats logits,
+             Floats hidden) {
+  if (rows < 0 || rows > 2) throw std::invalid_argument("rows must be 0 (all), 1 (last) or 2 (none)");
+  std::vector<Segment> list;
+  size_t tokens = 0, wanted = 0;
+  for (const auto& [cache, start, ids] : segments) {
+    if (!cache) throw std::invalid_argument("no cache");
+    list.push_back({cache, start, ids.data(), ids.size()});
+    tokens += ids.size();
+    wanted += rows == 0 ? ids.size() : rows == 1 ? 1 : 0;
+  }
+  const Sizes& s = self.model().sizes;
+  if (logits.shape(0) != wanted || logits.shape(1) != s.vocabulary)
+    throw std::invalid_argument("the array for logits has another shape");
+  const bool with_hidden = hidden.shape(0) != 0;
+  if (with_hidden && (hidden.shape(0) != tokens || hidden.shape(1) != s.width))
+    throw std::invalid_argument("the array for hidden states has another shape");
+  float* logits_data = logits.data();
+  float* hidden_data = with_hidden ? hidden.data() : nullptr;
+  nb::gil_scoped_release release;
+  return self.forward(list, Rows(rows), logits_data, hidden_data);
+}
+
+void read_cache(const KeyValues& self, size_t length, Halves out) {
+  if (length > self.capacity() || out.size() != length * self.layers() * self.heads() * self.dims() * 2)
+    throw std::invalid_argument("the array for keys and values has another size");
+  self.read(length, out.data());
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.attr("__doc__") = "draftgate's CPU engine";
+
+  nb::class_<KeyValues>(m, "KeyValues")
+      .def("__init__",
+           [](KeyValues* self, size_t layers, size_t heads, size_t dims, size_t capacity) {
+             for (size_t n : {layers, heads, dims, capacity})
+               if (n < 1 || n > (size_t(1) << 24)) throw std::invalid_argument("a cache's sizes must be 1 to 2^24");
+             new (self) KeyValues(layers, heads, dims, capacity);
+           },
+           nb::arg("layers"), nb::arg("heads"), nb::arg("dims"), nb::arg("capacity"))
+      .def_prop_ro("bytes", &KeyValues::bytes)
+      .def("read", &read_cache, nb::arg("length"), nb::arg("out"));
+
+  nb::class_<Engine>(m, "Engine")
+      .def("__init__", &make_engine, nb::arg("file"), nb::arg("sizes"), nb::arg("tensors"), nb::arg("threads"),
+           nb::arg("kernel"), nb::arg("mapped"))
+      .def_prop_ro("kernel", [](const Engine& self) { return self.kernels().name; })
+      .def_prop_ro("threads", &Engine::threads)
+      .def_prop_ro("weight_bytes", [](const Engine& self) { return self.model().bytes(); })
+      .def_prop_ro("scratch_bytes", &Engine::scratch_bytes)
+      .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
+
+  m.def("bandwidth", [](size_t bytes, size_t threads) {
+    if (bytes > (size_t(1) << 36) || threads < 1 || threads > 256) throw std::invalid_argument("absurd size or threads");
+    nb::gil_scoped_release release;
+    return read_bandwidth(bytes, threads);
+  }, nb::arg("bytes"), nb::arg("threads"), "Bytes per second read from memory by that many threads.");
+}

@@ -1,0 +1,17 @@
+// Attention of a chunk: rotary turn and storing of keys and values, then tiles of positions per query group.
+#pragma once
+
+#include "chunk.hpp"
+
+namespace draftgate {
+
+// Turns queries and keys of the given columns, scales queries by 1 / sqrt(dims), rounds keys and values to half
+// and stores them. False when one is not finite.
+bool turn_and_store(Range columns, size_t layer, const Model& model, const Kernels& kernels, const Chunk& chunk,
+                    Workspace& space, Own& own);
+
+// Fills space.attended for all columns. Every thread of the pool calls it; a barrier must follow.
+void attend_chunk(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
+                  const Chunk& chunk, Workspace& space, Own& own);
+
+}  // namespace draftgate

@@ -1,0 +1,152 @@
+// AVX-512 VNNI matrix products. A weight block is unpacked once for up to eight columns.
+#include "kernels.hpp"
+#include "vector.hpp"
+
+namespace draftgate::avx512 {
+namespace {
+
+constexpr size_t kMaxColumns = 8;
+constexpr size_t kResident = 24 * 1024;  // weights kept in the first-level cache while columns pass over them
+
+inline void store(float* target, __m512 value, __mmask16 mask, bool add) {
+  if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, target), value);
+  _mm512_mask_storeu_ps(target, mask, value);
+}
+
+inline __m512i broadcast4(const int8_t* q) {
+  int32_t four;
+  std::memcpy(&four, q, 4);
+  return _mm512_set1_epi32(four);
+}
+
+template <size_t bytes>
+inline void prefetch(const uint8_t* at) {
+  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T0);
+}
+
+template <Type type, size_t C>
+inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a, __m512* acc) {
+  constexpr size_t bytes = packed_bytes(type);
+  const __m512i low = _mm512_set1_epi8(15);
+  for (size_t b = 0; b < blocks; ++b, block += bytes) {
+    __m512i total[C];
+    for (size_t c = 0; c < C; ++c) total[c] = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (size_t j = 0; j < 4; ++j) {
+      const __m512i packed = _mm512_loadu_si512(block + 64 * j);
+      const __m512i first = _mm512_and_si512(packed, low);
+      const __m512i second = _mm512_and_si512(_mm512_srli_epi16(packed, 4), low);
+#pragma GCC unroll 8
+      for (size_t c = 0; c < C; ++c) {
+        const int8_t* q = a.q + c * a.width + b * kBlock + 8 * j;
+        total[c] = _mm512_dpbusd_epi32(total[c], first, broadcast4(q));
+        total[c] = _mm512_dpbusd_epi32(total[c], second, broadcast4(q + 4));
+      }
+    }
+    const __m512 d = load_halves(block + 256);
+    const __m512 offset = type == Type::q4_1 ? load_halves(block + 288) : _mm512_mul_ps(d, _mm512_set1_ps(-8.0f));
+    prefetch<bytes>(block + 8 * bytes);
+    const size_t width = a.width / kBlock;
+#pragma GCC unroll 8
+    for (size_t c = 0; c < C; ++c) {
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.scale[c * width + b]));
+      acc[c] = _mm512_fmadd_ps(scaled, d, acc[c]);
+      acc[c] = _mm512_fmadd_ps(offset, _mm512_set1_ps(a.sum[c * width + b]), acc[c]);
+    }
+  }
+}
+
+template <size_t C>
+inline void group_bytes(const uint8_t* block, size_t blocks, const Columns& a, __m512* acc) {
+  constexpr size_t bytes = packed_bytes(Type::q8_0);
+  const size_t width = a.width / kBlock;
+  for (size_t b = 0; b < blocks; ++b, block += bytes) {
+    __m512i total[C];
+    for (size_t c = 0; c < C; ++c) total[c] = _mm512_set1_epi32(a.bias[c * width + b]);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; ++j) {
+      const __m512i weights = _mm512_loadu_si512(block + 64 * j);
+#pragma GCC unroll 8
+      for (size_t c = 0; c < C; ++c)
+        total[c] = _mm512_dpbusd_epi32(total[c], weights, broadcast4(a.q + c * a.width + b * kBlock + 4 * j));
+    }
+    const __m512 d = load_halves(block + 512);
+    prefetch<bytes>(block + 4 * bytes);
+#pragma GCC unroll 8
+    for (size_t c = 0; c < C; ++c) {
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.scale[c * width + b]));
+      acc[c] = _mm512_fmadd_ps(scaled, d, acc[c]);
+    }
+  }
+}
+
+template <Type type, size_t C>
+inline void group_float(const uint8_t* data, size_t inputs, const Columns& a, __m512* acc) {
+  for (size_t k = 0; k < inputs; ++k, data += packed_bytes(type)) {
+    const __m512 weights = type == Type::f16 ? load_halves(data) : _mm512_loadu_ps(data);
+#pragma GCC unroll 8
+    for (size_t c = 0; c < C; ++c) acc[c] = _mm512_fmadd_ps(weights, _mm512_set1_ps(a.x[c * a.width + k]), acc[c]);
+  }
+}
+
+template <Type type, size_t C>
+void tile(const Matrix& w, size_t first, size_t last, const Columns& a, float* out, size_t stride, bool add) {
+  const size_t steps = w.steps(), group = w.group_bytes();
+  for (size_t g = first; g < last; ++g) {
+    __m512 acc[C];
+    for (size_t c = 0; c < C; ++c) acc[c] = _mm512_setzero_ps();
+    const uint8_t* data = w.data + g * group;
+    if constexpr (type == Type::q8_0)
+      group_bytes<C>(data, steps, a, acc);
+    else if constexpr (quantised(type))
+      group_nibbles<type, C>(data, steps, a, acc);
+    else
+      group_float<type, C>(data, steps, a, acc);
+    const __mmask16 mask = first_lanes(w.rows - g * kLanes);
+    for (size_t c = 0; c < C; ++c) store(out + c * stride + g * kLanes, acc[c], mask, add);
+  }
+}
+
+template <Type type>
+void columns_of(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
+                bool add) {
+  switch (count) {
+    case 1: return tile<type, 1>(w, first, last, a, out, stride, add);
+    case 2: return tile<type, 2>(w, first, last, a, out, stride, add);
+    case 3: return tile<type, 3>(w, first, last, a, out, stride, add);
+    case 4: return tile<type, 4>(w, first, last, a, out, stride, add);
+    case 5: return tile<type, 5>(w, first, last, a, out, stride, add);
+    case 6: return tile<type, 6>(w, first, last, a, out, stride, add);
+    case 7: return tile<type, 7>(w, first, last, a, out, stride, add);
+    default: return tile<type, 8>(w, first, last, a, out, stride, add);
+  }
+}
+
+template <Type type>
+void all_columns(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
+                 bool add) {
+  const size_t resident = count <= kMaxColumns ? last - first : kResident / w.group_bytes();
+  const size_t step = resident < 1 ? 1 : resident;
+  for (size_t g = first; g < last; g += step) {
+    const size_t end = g + step < last ? g + step : last;
+    for (size_t c = 0; c < count; c += kMaxColumns) {
+      const size_t n = count - c < kMaxColumns ? count - c : kMaxColumns;
+      columns_of<type>(w, g, end, a.from(c), n, out + c * stride, stride, add);
+    }
+  }
+}
+
+}  // namespace
+
+void matmul(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
+            bool add) {
+  switch (w.type) {
+    case Type::f32: return all_columns<Type::f32>(w, first, last, a, count, out, stride, add);
+    case Type::f16: return all_columns<Type::f16>(w, first, last, a, count, out, stride, add);
+    case Type::q4_0: return all_columns<Type::q4_0>(w, first, last, a, count, out, stride, add);
+    case Type::q4_1: return all_columns<Type::q4_1>(w, first, last, a, count, out, stride, add);
+    case Type::q8_0: return all_columns<Type::q8_0>(w, first, last, a, count, out, stride, add);
+  }
+}
+
+}  // namespace draftgate::avx512

@@ -1,0 +1,48 @@
+// The forward pass over any number of sequences at once.
+#pragma once
+
+#include <vector>
+
+#include "cache.hpp"
+#include "kernels.hpp"
+#include "model.hpp"
+#include "pool.hpp"
+#include "workspace.hpp"
+
+namespace draftgate {
+
+// New tokens of one sequence, to be appended after `start` positions of its cache.
+struct Segment {
+  KeyValues* cache;
+  size_t start;
+  const int32_t* tokens;
+  size_t count;
+};
+
+enum class Rows { all, last, none };
+
+class Engine {
+ public:
+  Engine(Model model, const Kernels& kernels, size_t threads)
+      : model_(std::move(model)), kernels_(kernels), pool_(threads), workspace_(model_.sizes, pool_.threads()) {}
+
+  const Model& model() const { return model_; }
+  const Kernels& kernels() const { return kernels_; }
+  size_t threads() const { return pool_.threads(); }
+  size_t scratch_bytes() const { return workspace_.pages.bytes(); }
+
+  // Appends every segment's tokens to its cache. logits [rows wanted, segment after segment][vocabulary];
+  // hidden, unless null, [all tokens][width]: states after the output norm. False when NaN or infinity was met.
+  // Throws std::invalid_argument for tokens, caches or positions that do not fit.
+  bool forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden);
+
+ private:
+  void check(const std::vector<Segment>& segments) const;
+
+  Model model_;
+  const Kernels& kernels_;
+  PoolHandle pool_;
+  Workspace workspace_;
+};
+
+}  // namespace draftgate

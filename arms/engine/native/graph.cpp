@@ -1,0 +1,217 @@
+// The llama graph, as one body that all threads of the pool run together.
+#include <atomic>
+#include <stdexcept>
+
+#include "attention.hpp"
+#include "chunk.hpp"
+#include "engine.hpp"
+
+namespace draftgate {
+namespace {
+
+// One thread's view of the pass over one chunk.
+class Pass {
+ public:
+  Pass(const Model& model, const Kernels& kernels, Pool& pool, Workspace& space, const Chunk& chunk, size_t thread)
+      : model_(model), sizes_(model.sizes), kernels_(kernels), pool_(pool), space_(space), own_(space.own[thread]),
+        chunk_(chunk), thread_(thread), threads_(pool.size()) {}
+
+  bool finite() const { return finite_; }
+
+  void run(float* logits, float* hidden) {
+    const bool output = hidden != nullptr || !chunk_.wanted.empty();
+    embed();
+    for (size_t i = 0; i < sizes_.layers; ++i) {
+      const Layer& layer = model_.layers[i];
+      const bool last = i + 1 == sizes_.layers;
+      attention_inputs(layer);
+      finite_ &= turn_and_store(share_of_columns(), i, model_, kernels_, chunk_, space_, own_);
+      pool_.barrier();
+      if (last && !output) return;  // the last layer's keys and values are stored: nobody reads the rest
+      attention(i);
+      product(layer.output, attended(), space_.residual, space_.residual_width, true);
+      pool_.barrier();
+      feed_forward(layer);
+    }
+    if (hidden) hidden_states(hidden);
+    if (!chunk_.wanted.empty()) head(logits);
+  }
+
+ private:
+  size_t count() const { return chunk_.columns(); }
+  bool alone() const { return threads_ > 1 && count() <= kOwnColumns; }
+  Range share_of_columns() const { return share(count(), thread_, threads_); }
+
+  void embed() {
+    const Range mine = share_of_columns();
+    for (size_t c = mine.first; c < mine.last; ++c) {
+      model_.embed(size_t(chunk_.tokens[c]), space_.residual + c * space_.residual_width);
+      model_.rope.angles(chunk_.positions[c], space_.cosines + c * model_.rope.pairs(),
+                         space_.sines + c * model_.rope.pairs());
+    }
+    pool_.barrier();
+  }
+
+  // Each thread prepares all columns for itself when there are few, otherwise its share for all.
+  template <typename Prepare>
+  const Inputs& prepare(const Inputs& shared, const Inputs& mine, Prepare column) {
+    const Inputs& into = alone() ? mine : shared;
+    const Range range = alone() ? Range{0, count()} : share_of_columns();
+    for (size_t c = range.first; c < range.last; ++c) {
+      column(c, into.column(c));
+      quantise(into, c);
+    }
+    if (!alone()) pool_.barrier();
+    return into;
+  }
+
+  void quantise(const Inputs& inputs, size_t c, size_t from, size_t to) {
+    const size_t blocks = inputs.width / kBlock, at = c * inputs.width + from, block = c * blocks + from / kBlock;
+    finite_ &= kernels_.quantise(inputs.x + at, to - from, inputs.q + at, inputs.scale + block, inputs.sum + block,
+                                 inputs.bias + block);
+  }
+  void quantise(const Inputs& inputs, size_t c) { quantise(inputs, c, 0, inputs.width); }
+
+  const Inputs& normed(const float* weight) {
+    return prepare(space_.normed, own_.normed, [&](size_t c, float* out) {
+      kernels_.norm(space_.residual + c * space_.residual_width, weight, sizes_.width, sizes_.epsilon, out);
+    });
+  }
+
+  const Inputs& attended() {
+    return prepare(space_.attended, own_.attended, [&](size_t c, float* out) {
+      if (out != space_.attended.column(c))
+        std::memcpy(out, space_.attended.column(c), sizes_.query_rows() * sizeof(float));
+    });
+  }
+
+  void rows_of(const Matrix& m, Range groups, const Inputs& in, size_t columns, float* out, size_t stride, bool add) {
+    if (groups.first < groups.last)
+      kernels_.matmul(m, groups.first, groups.last, in.columns(), columns, out, stride, add);
+  }
+
+  void product(const Matrix& m, const Inputs& in, float* out, size_t stride, bool add) {
+    rows_of(m, share(m.groups(), thread_, threads_), in, count(), out, stride, add);
+  }
+
+  // Three matrices as one list of groups, so that the shares are even.
+  void attention_inputs(const Layer& layer) {
+    const Inputs& in = normed(layer.attention_norm);
+    const Range mine = share(layer.q.groups() + layer.k.groups() + layer.v.groups(), thread_, threads_);
+    size_t before = 0;
+    float* out = space_.qkv;
+    for (const Matrix* m : {&layer.q, &layer.k, &layer.v}) {
+      const size_t n = m->groups();
+      const size_t first = mine.first > before ? mine.first - before : 0;
+      const size_t last = mine.last > before ? mine.last - before : 0;
+      rows_of(*m, {first, last < n ? last : n}, in, count(), out, space_.qkv_rows, false);
+      before += n;
+      out += m->rows;
+    }
+    pool_.barrier();
+  }
+
+  void attention(size_t layer) {
+    attend_chunk(layer, thread_, pool_, sizes_, kernels_, chunk_, space_, own_);
+    pool_.barrier();
+  }
+
+  void feed_forward(const Layer& layer) {
+    const Inputs& in = normed(layer.feed_forward_norm);
+    const Inputs& middle = space_.hidden;
+    // Shares are whole blocks of 32 rows: each thread quantises what it made.
+    const size_t blocks = middle.width / kBlock, groups = layer.gate.groups();
+    const Range mine = share(blocks, thread_, threads_);
+    const Range rows = {mine.first * kBlock, mine.last * kBlock};
+    const Range part = {rows.first / kLanes, rows.last / kLanes < groups ? rows.last / kLanes : groups};
+    rows_of(layer.gate, part, in, count(), middle.x, middle.width, false);
+    rows_of(layer.up, part, in, count(), space_.up, middle.width, false);
+    for (size_t c = 0; c < count() && rows.first < rows.last; ++c) {
+      const size_t end = rows.last < sizes_.feed_forward ? rows.last : sizes_.feed_forward;
+      const size_t at = c * middle.width + rows.first;
+      kernels_.silu(middle.x + at, space_.up + at, end - rows.first);
+      quantise(middle, c, rows.first, rows.last);
+    }
+    pool_.barrier();
+    product(layer.down, middle, space_.residual, space_.residual_width, true);
+    pool_.barrier();
+  }
+
+  void hidden_states(float* hidden) {
+    const Range mine = share_of_columns();
+    for (size_t c = mine.first; c < mine.last; ++c) {
+      float* out = hidden + (chunk_.first_token + c) * sizes_.width;
+      kernels_.norm(space_.residual + c * space_.residual_width, model_.output_norm, sizes_.width, sizes_.epsilon, out);
+      finite_ &= kernels_.finite(out, sizes_.width);
+    }
+  }
+
+  void head(float* logits) {
+    const Inputs& in = space_.normed;
+    const size_t wanted = chunk_.wanted.size();
+    const Range columns = share(wanted, thread_, threads_);
+    for (size_t i = columns.first; i < columns.last; ++i) {
+      kernels_.norm(space_.residual + chunk_.wanted[i] * space_.residual_width, model_.output_norm, sizes_.width,
+                    sizes_.epsilon, in.column(i));
+      quantise(in, i);
+    }
+    pool_.barrier();
+    const Matrix& m = model_.head;
+    const Range groups = share(m.groups(), thread_, threads_);
+    float* out = logits + chunk_.first_row * sizes_.vocabulary;
+    rows_of(m, groups, in, wanted, out, sizes_.vocabulary, false);
+    const size_t first = groups.first * kLanes, end = groups.last * kLanes;
+    const size_t last = end < sizes_.vocabulary ? end : sizes_.vocabulary;
+    for (size_t i = 0; i < wanted && first < last; ++i)
+      finite_ &= kernels_.finite(out + i * sizes_.vocabulary + first, last - first);
+  }
+
+  const Model& model_;
+  const Sizes& sizes_;
+  const Kernels& kernels_;
+  Pool& pool_;
+  Workspace& space_;
+  Own& own_;
+  const Chunk& chunk_;
+  const size_t thread_, threads_;
+  bool finite_ = true;
+};
+
+}  // namespace
+
+void Engine::check(const std::vector<Segment>& segments) const {
+  const Sizes& s = model_.sizes;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Segment& segment = segments[i];
+    const KeyValues& cache = *segment.cache;
+    if (cache.layers() != s.layers || cache.heads() != s.kv_heads || cache.dims() != s.head_dims)
+      throw std::invalid_argument("a cache of another model");
+    if (segment.count == 0) throw std::invalid_argument("a call without tokens");
+    if (segment.start > cache.capacity() || segment.count > cache.capacity() - segment.start)
+      throw std::invalid_argument("the tokens do not fit in the cache");
+    for (size_t t = 0; t < segment.count; ++t)
+      if (segment.tokens[t] < 0 || size_t(segment.tokens[t]) >= s.vocabulary)
+        throw std::invalid_argument("token " + std::to_string(segment.tokens[t]) + " is outside the vocabulary");
+    for (size_t j = 0; j < i; ++j)
+      if (segments[j].cache == segment.cache) throw std::invalid_argument("one cache twice in a call");
+  }
+}
+
+bool Engine::forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden) {
+  check(segments);
+  const std::vector<Chunk> chunks = cut(segments, rows);
+  std::atomic<bool> finite{true};
+  pool_.with([&](Pool& pool) {
+    pool.run([&](size_t thread) {
+      for (const Chunk& chunk : chunks) {
+        Pass pass(model_, kernels_, pool, workspace_, chunk, thread);
+        pass.run(logits, hidden);
+        if (!pass.finite()) finite = false;
+        pool.barrier();
+      }
+    });
+  });
+  return finite;
+}
+
+}  // namespace draftgate
