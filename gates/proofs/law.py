@@ -107,7 +107,7 @@ def _share(values: npt.NDArray[np.uint64]) -> Masses:
     if total == 0:
         raise LawError("every token is masked")
     unit = np.uint64(total)
-    guess = np.floor(values.astype(np.float64) / total * ONE).astype(np.uint64)
+    guess: Masses = np.floor(values.astype(np.float64) / total * ONE).astype(np.uint64)
     left = ((values << np.uint64(48)) - guess * unit).astype(np.int64)  # wraps; the true value is within ±2 total
     guess = np.where(left < 0, guess - np.uint64(1), guess)
     left = np.where(left < 0, left + total, left)
