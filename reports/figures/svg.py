@@ -12,6 +12,8 @@ from . import style
 
 _HEX = re.compile("|".join(map(re.escape, style.COLOURS)), re.IGNORECASE)
 _FONT = re.compile(r"font-family: [^;\"]+;? ?|(?<=px) (?:&quot;|'|\")?DejaVu Sans[^;\"]*")
+_ATTRIBUTE = re.compile(r' (?:d|x|y|transform|points|width|height|cx|cy|r)="[^"]*"')
+_LONG = re.compile(r"(\d\.\d{2})\d+")
 _ID = re.compile(r'(\bid="|url\(#|href="#)([^")]+)')
 
 
@@ -28,7 +30,7 @@ def inline_svg(fig: Figure, id: str, title: str, description: str) -> str:
     body = _ID.sub(lambda m: f"{m[1]}{id}-{m[2]}", body)
     body = _HEX.sub(lambda m: f"var({style.COLOURS[m[0].lower()][0]})", body)
     body = _FONT.sub("", body)
-    body = re.sub(r"(\d+\.\d{2})\d+", r"\1", body)
+    body = _ATTRIBUTE.sub(lambda m: _LONG.sub(r"\1", m[0]), body)
     box = re.search(r'viewBox="[^"]+"', body)
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {box[0] if box else ""} '

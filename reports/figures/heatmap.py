@@ -1,0 +1,137 @@
+"""Arms against strata: a panel for speed and one for quality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from ...gates.intervals import estimate
+from ...gates.pairs import paired
+from ...gates.result import Verdict
+from ..records import RunRecords
+from . import style
+from .drawn import CannotDraw, Sketch
+from .pairs import BASELINE
+
+TITLE = "Every arm in every stratum"
+ABOUT = (
+    "Left: end-to-end speed-up over champion-alone (geometric mean), with its 95 % interval below. Right: mean "
+    "score of the "
+    "task checks. Blue is better than champion-alone, orange is worse, and a frame marks differences whose interval "
+    "excludes no change. A dash: not measured, or no check in that stratum."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def draw(records: RunRecords, verdict: Verdict) -> Sketch:
+    arms = [a for a in records.arms if a != BASELINE and a not in style.CONTROLS]
+    speed = {(arm, s): c for arm in arms for s, c in speed_cells(records, arm).items()}
+    if not speed:
+        raise CannotDraw("no arm has paired timings")
+    quality = quality_cells(records, [BASELINE, *arms])
+    strata = records.strata
+    fig = style.figure(0.33 * len(strata) + 1.15)
+    left, right = fig.subplots(1, 2, sharey=True, width_ratios=[len(arms), len(arms) + 1])
+    for ax, columns, title in ((left, arms, "speed-up"), (right, [BASELINE, *arms], "quality (task checks)")):
+        _frame(ax, columns, strata, title)
+    for (arm, stratum), c in speed.items():
+        if stratum in strata:
+            clear = c.low > 1 or c.high < 1
+            text = f"{c.value:.2f}×\n{c.low:.2f} to {c.high:.2f}" if math.isfinite(c.low) else f"{c.value:.2f}×"
+            _paint(left, arms.index(arm), strata.index(stratum), math.log(c.value) / math.log(2), text, clear)
+    for (arm, stratum), score in quality.items():
+        base = quality.get((BASELINE, stratum))
+        shade = 0.0 if base is None else 4 * (score - base)
+        _paint(right, [BASELINE, *arms].index(arm), strata.index(stratum), shade, f"{100 * score:.0f} %", False)
+    for x, arm in enumerate([BASELINE, *arms]):
+        for y, stratum in enumerate(strata):
+            if arm != BASELINE and (arm, stratum) not in speed:
+                left.text(x - 1, y, "–", ha="center", va="center", color=style.SOFT)
+            if (arm, stratum) not in quality:
+                right.text(x, y, "–", ha="center", va="center", color=style.SOFT)
+    return Sketch(fig, _tidy(speed, quality), ABOUT, _alt(speed, arms), ("derived", "measured"))
+
+
+def speed_cells(records: RunRecords, arm: str) -> Mapping[str, Cell]:
+    """Speed-up by stratum with the gates' own interval; strata without usable pairs are absent."""
+    pairs = paired(records.evidence, arm, BASELINE)
+    if not pairs.values:
+        return {}
+    found = estimate(pairs.values, None).strata
+    cells = {}
+    for name, e in found.items():
+        if math.isfinite(e.mean):
+            low, high = e.limits(records.evidence.alpha)
+            cells[name] = Cell(math.exp(-e.mean), math.exp(-high), math.exp(-low), e.n)
+    return cells
+
+
+def quality_cells(records: RunRecords, arms: Sequence[str]) -> dict[tuple[str, str], float]:
+    requests = records.table("requests")
+    if requests.empty:
+        return {}
+    scored = requests.assign(quality=pd.to_numeric(requests["quality"], errors="coerce")).dropna(subset=["quality"])
+    scored = scored[scored["arm"].isin(arms) & scored["stratum"].isin(records.strata)]
+    means = scored.groupby(["arm", "stratum"])["quality"].mean()
+    return {(str(a), str(s)): float(v) for (a, s), v in means.items()}  # type: ignore[misc]
+
+
+def _frame(ax: Axes, columns: Sequence[str], rows: Sequence[str], title: str) -> None:
+    ax.set_title(title)
+    ax.set_xlim(-0.5, len(columns) - 0.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xticks(range(len(columns)), [style.name(c) for c in columns])
+    ax.set_yticks(range(len(rows)), [style.name(r) for r in rows])
+    ax.grid(False)
+    ax.tick_params(length=0)
+    for side in ax.spines.values():
+        side.set_visible(False)
+
+
+def _paint(ax: Axes, x: int, y: int, shade: float, text: str, framed: bool) -> None:
+    """A cell: ``shade`` from −1 (worst) to 1 (best) sets how strongly it is tinted."""
+    colour = style.BLUE if shade >= 0 else style.VERMILLION
+    strength = 0.06 + 0.44 * min(abs(shade), 1.0)
+    edge = colour if framed else style.GRID
+    ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, facecolor=colour, alpha=strength, linewidth=0))
+    ax.add_patch(
+        Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor=edge, linewidth=1.4 if framed else 0.6)
+    )
+    head, *rest = text.split("\n")
+    ax.text(x, y - (0.17 if rest else 0), head, ha="center", va="center", fontsize=8, fontweight="bold")
+    for line in rest:
+        ax.text(x, y + 0.23, line, ha="center", va="center", fontsize=6.2, color=style.INK)
+
+
+def _tidy(speed: Mapping[tuple[str, str], Cell], quality: Mapping[tuple[str, str], float]) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = [
+        {"panel": "speedup", "arm": a, "stratum": s, "value": c.value, "lower": c.low, "upper": c.high, "n": c.n}
+        for (a, s), c in speed.items()
+    ]
+    rows += [{"panel": "quality", "arm": a, "stratum": s, "value": v} for (a, s), v in quality.items()]
+    return pd.DataFrame(rows, columns=["panel", "arm", "stratum", "value", "lower", "upper", "n"])
+
+
+def _alt(speed: Mapping[tuple[str, str], Cell], arms: Sequence[str]) -> str:
+    parts = []
+    for arm in arms:
+        mine = {s: c for (a, s), c in speed.items() if a == arm}
+        if mine:
+            best, worst = max(mine, key=lambda s: mine[s].value), min(mine, key=lambda s: mine[s].value)
+            parts.append(f"{style.name(arm)} is fastest in {style.name(best)} ({mine[best].value:.2f} times) and "
+                         f"slowest in "
+                         f"{style.name(worst)} ({mine[worst].value:.2f} times)")  # fmt: skip
+    return "Table of arms by strata, coloured by speed-up and by quality. " + "; ".join(parts) + "."

@@ -1,0 +1,130 @@
+"""Latency, energy and peak memory at once: which arms no other arm beats on all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ...gates.result import Verdict
+from ..records import RunRecords
+from . import style
+from .drawn import CannotDraw, Sketch
+from .heatmap import speed_cells
+from .memory import points
+from .pairs import BASELINE
+
+TITLE = "What no other arm beats"
+ABOUT = (
+    "Latency and peak memory relative to champion-alone (1, 1); lower left is better. Ringed arms are on the "
+    "frontier: none "
+    "other is at least as good in everything measured and better in something. The bar spans the strata's speed-ups."
+)
+
+
+def draw(records: RunRecords, verdict: Verdict) -> Sketch:
+    table = trade_offs(records)
+    if len(table) < 2:
+        raise CannotDraw("fewer than two arms have both timings and a memory timeline")
+    measured = table["energy_ratio"].notna().any()
+    fig = style.figure(3.7)
+    axes = list(fig.subplots(1, 2 if measured else 1, squeeze=False).ravel())
+    _panel(axes[0], table, "memory_ratio", "peak memory, relative to champion-alone", records.arms)
+    if measured:
+        _panel(axes[1], table.dropna(subset=["energy_ratio"]), "energy_ratio", "energy a token, relative", records.arms)
+    else:
+        axes[0].text(0.99, 0.98, "energy: not measured on this machine", transform=axes[0].transAxes, ha="right",
+        va="top",
+                     fontsize=8, fontstyle="italic", color=style.SOFT)  # fmt: skip
+    caption = ABOUT + (
+        "" if measured else " Energy was not measured, so the frontier is over latency and memory alone."
+    )
+    return Sketch(fig, table, caption, _alt(table, bool(measured)), ("derived", "measured"))
+
+
+def _panel(ax, table: pd.DataFrame, column: str, label: str, arms: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
+    front = table[table["on_frontier"]].sort_values("latency_ratio")
+    ax.step(
+        front["latency_ratio"], front[column], where="post", color=style.SOFT, linewidth=1.0, dashes=(1, 1.5), zorder=1
+    )
+    for _, p in table.iterrows():
+        how = style.look(str(p["arm"]), arms)
+        x, y = p["latency_ratio"], p[column]
+        ax.plot([p["best_stratum_ratio"], p["worst_stratum_ratio"]], [y, y], color=how.colour, linewidth=1.0, alpha=0.6)
+        if p["on_frontier"]:
+            ax.plot(
+                [x],
+                [y],
+                marker="o",
+                markersize=14,
+                markerfacecolor="none",
+                markeredgecolor=style.SOFT,
+                linestyle="none",
+            )
+        ax.plot([x], [y], marker=how.marker, markersize=8, color=how.colour, linestyle="none")
+        ax.annotate(style.name(str(p["arm"])), (x, y), xytext=(9, 8), textcoords="offset points", fontsize=8)
+    ax.set_xlabel("time of an answer, relative to champion-alone (bar: from best to worst stratum)")
+    ax.set_ylabel(label)
+    ax.margins(x=0.16, y=0.22)
+
+
+def trade_offs(records: RunRecords) -> pd.DataFrame:
+    """A row per arm: latency, memory and energy relative to champion-alone, and whether it is on the frontier."""
+    memory = points(records)
+    if memory.empty or BASELINE not in set(memory["arm"]):
+        return pd.DataFrame()
+    base = float(memory.loc[memory["arm"] == BASELINE, "peak_bytes"].iloc[0])
+    energy = energy_ratios(records)
+    rows = []
+    for arm, peak in zip(memory["arm"], memory["peak_bytes"], strict=True):
+        if arm == BASELINE:
+            ratios = [1.0]
+        else:
+            weights = records.evidence.weights()
+            cells = {s: c for s, c in speed_cells(records, str(arm)).items() if weights.get(s, 0) > 0}
+            if not cells:
+                continue
+            ratios = [1 / c.value for c in cells.values()]
+            total = sum(weights[s] for s in cells)
+            mean = math.exp(sum(weights[s] * -math.log(c.value) for s, c in cells.items()) / total)
+        rows.append({
+            "arm": arm, "latency_ratio": 1.0 if arm == BASELINE else mean, "best_stratum_ratio": min(ratios),
+            "worst_stratum_ratio": max(ratios), "memory_ratio": peak / base, "energy_ratio": energy.get(str(arm),
+            np.nan),
+        })  # fmt: skip
+    table = pd.DataFrame(rows)
+    table["on_frontier"] = frontier(table[["latency_ratio", "memory_ratio", "energy_ratio"]])
+    return table
+
+
+def energy_ratios(records: RunRecords) -> Mapping[str, float]:
+    """Joules a token relative to champion-alone, from the run's energy audits; empty where not measured."""
+    per_token: dict[str, float] = {}
+    for body in records.evidence.audits.get("energy", ()):
+        detail = body.get("detail") or {}
+        for arm, value in (detail.get("joules_per_token") or {}).items():
+            if isinstance(value, int | float) and value > 0:
+                per_token[str(arm)] = float(value)
+    base = per_token.get(BASELINE)
+    return {arm: value / base for arm, value in per_token.items()} if base else {}
+
+
+def frontier(costs: pd.DataFrame) -> list[bool]:
+    """Per row: no other row is at most as costly everywhere and cheaper somewhere. Columns with gaps are left out."""
+    values = costs.dropna(axis=1).to_numpy(float)
+    return [not any((other <= mine).all() and (other < mine).any() for other in values) for mine in values]
+
+
+def _alt(table: pd.DataFrame, measured: bool) -> str:
+    said = [
+        f"{style.name(str(p['arm']))} takes {p['latency_ratio']:.2f} of the time and {p['memory_ratio']:.2f} of the "
+        f"memory" + (", on the frontier" if p["on_frontier"] else "")
+        for _, p in table.iterrows()
+    ]
+    return (
+        "Scatter of relative latency and memory. "
+        + "; ".join(said)
+        + ("." if measured else ". Energy was not measured.")
+    )

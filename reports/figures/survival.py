@@ -1,0 +1,91 @@
+"""Survival by proposal position and stratum: how far into a block the champion still agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ...gates.acceptance import Curve, Survival, survival
+from ...gates.result import Verdict
+from ..records import RunRecords
+from . import style
+from .drawn import CannotDraw, Sketch
+
+TITLE = "Survival by proposal position"
+ABOUT = (
+    "Share of blocks whose first i proposals are all accepted. Filled markers: fixed-k survival, what a full block "
+    "would "
+    "do, from replayed round starts; hollow markers: policy survival, what the frozen policy proposed and got, all "
+    "rounds "
+    "counted. Shaded: 95 % band, simultaneous over positions, by prompt."
+)
+RESAMPLES = 400
+
+
+def draw(records: RunRecords, verdict: Verdict) -> Sketch:
+    """One panel for all strata and one for each, round-weighted."""
+    rounds = records.table("rounds")
+    arms = [a["name"] for a in records.plan.get("arms", []) if a.get("kind") != "champion_alone"]
+    rounds = rounds[rounds["arm"].isin(arms)] if len(rounds) else rounds
+    if rounds.empty or not rounds["proposed"].max():
+        raise CannotDraw("no arm of this run proposed anything")
+    shadow = records.table("shadow")
+    found = survival(rounds, RESAMPLES, np.random.default_rng(0), shadow=shadow if len(shadow) else None)
+    strata = [s for s in records.strata if any(c.stratum == s for c in found.curves)]
+    panels = ["*", *strata] if len(strata) > 1 else strata
+    columns = 5 if len(panels) > 8 else min(4, len(panels))
+    fig = style.figure(1.5 * -(-len(panels) // columns) + 0.6)
+    axes = style.grid_of(fig, len(panels), columns, sharex=True, sharey=True)
+    last = max((len(c.estimate) for c in found.curves), default=1)
+    for place, (ax, stratum) in enumerate(zip(axes, panels, strict=True)):
+        for arm in arms:
+            panel(ax, found, arm, stratum, records.arms, label=style.name(arm) if place == 0 else None)
+        ax.set_title("all strata" if stratum == "*" else style.name(stratum), fontsize=8.5)
+        ax.set_ylim(0, 1.02)
+        ax.set_xlim(0.7, last + 0.3)
+        ax.set_xticks(range(1, last + 1))
+        ax.set_yticks([0, 0.5, 1.0], ["0", "½", "1"])
+    fig.supxlabel("proposal position i", fontsize=9)
+    fig.supylabel("share of blocks surviving to i", fontsize=9)
+    fig.legend(loc="outside upper right", ncols=max(1, len(arms)))
+    notes = f" Not estimated: {style.name('; '.join(found.notes))}." if found.notes else ""
+    return Sketch(fig, found.frame(), ABOUT + notes, _alt(found, arms), ("measured", "derived"))
+
+
+def panel(ax: Axes, found: Survival, arm: str, stratum: str, arms: Sequence[str], label: str | None) -> None:
+    how = style.look(arm, arms)
+    fixed, policy = curve_of(found, arm, stratum, "fixed-k"), curve_of(found, arm, stratum, "policy")
+    if policy is not None:
+        x = np.arange(1, len(policy.estimate) + 1)
+        alone = fixed is None
+        if alone:
+            ax.fill_between(x, policy.band_lower, policy.band_upper, color=how.colour, alpha=0.18, linewidth=0)
+        ax.plot(x, policy.estimate, color=how.colour, linestyle=how.dash if alone else "none", marker=how.marker,
+                markerfacecolor=style.PAPER, markeredgewidth=1.0, linewidth=1.2,
+                label=label if alone else None)  # fmt: skip
+    if fixed is not None:
+        x = np.arange(1, len(fixed.estimate) + 1)
+        ax.fill_between(x, fixed.band_lower, fixed.band_upper, color=how.colour, alpha=0.18, linewidth=0)
+        ax.plot(x, fixed.estimate, color=how.colour, linestyle=how.dash, marker=how.marker, markersize=3.2, label=label)
+
+
+def curve_of(found: Survival, arm: str, stratum: str, estimand: str) -> Curve | None:
+    """The round-weighted curve, or None where it could not be estimated."""
+    wanted = (arm, stratum, estimand, "round")
+    return next((c for c in found.curves if (c.arm, c.stratum, c.estimand, c.weighting) == wanted), None)
+
+
+def _alt(found: Survival, arms: Sequence[str]) -> str:
+    parts = []
+    for arm in arms:
+        pooled = curve_of(found, arm, "*", "policy") or next((c for c in found.curves if c.arm == arm), None)
+        if pooled is None or not len(pooled.estimate):
+            continue
+        values = ", ".join(f"{100 * v:.0f} %" for v in pooled.estimate)
+        parts.append(
+            f"{style.name(arm)} survives to positions 1 to {len(pooled.estimate)} in {values} of rounds, "
+            f"{pooled.tokens_per_round:.2f} tokens a round"
+        )
+    return "Falling curves of survival by position, a panel a stratum. " + "; ".join(parts) + "."
