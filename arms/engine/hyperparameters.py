@@ -40,7 +40,8 @@ class Hyperparameters:
 
     @property
     def position_policy(self) -> str:
-        return f"rope-interleaved base={self.rope_base!r} scale={self.rope_scale!r} dims={self.rope_dims} context={self.context}"
+        turn = f"base={self.rope_base!r} scale={self.rope_scale!r} dims={self.rope_dims}"
+        return f"rope-interleaved {turn} context={self.context}"
 
 
 class _Keys:

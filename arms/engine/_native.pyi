@@ -1,0 +1,40 @@
+"""Types of the extension module (native/module.cpp)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+class KeyValues:
+    def __init__(self, layers: int, heads: int, dims: int, capacity: int) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+    def read(self, length: int, out: npt.NDArray[np.uint16]) -> None: ...
+
+class Engine:
+    def __init__(
+        self,
+        file: npt.NDArray[np.uint8],
+        sizes: Mapping[str, float],
+        tensors: Mapping[str, tuple[str, int, int, int]],
+        threads: int,
+        kernel: str,
+        mapped: bool,
+    ) -> None: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def weight_bytes(self) -> int: ...
+    @property
+    def scratch_bytes(self) -> int: ...
+    def forward(
+        self,
+        segments: Sequence[tuple[KeyValues, int, npt.NDArray[np.int32]]],
+        rows: int,
+        logits: npt.NDArray[np.float32],
+        hidden: npt.NDArray[np.float32],
+    ) -> bool: ...
+
+def bandwidth(bytes: int, threads: int) -> float: ...
