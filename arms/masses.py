@@ -95,7 +95,16 @@ def row(
         out = np.empty(logits.shape[0], np.uint64)
     ids, values = edits if edits is not None else (None, None)
     status, entropy = _sampling.row(
-        logits, scale, truncation.top_k, truncation.top_p, truncation.min_p, truncation.typical_p, out, ids, values, mask
+        logits,
+        scale,
+        truncation.top_k,
+        truncation.top_p,
+        truncation.min_p,
+        truncation.typical_p,
+        out,
+        ids,
+        values,
+        mask,
     )
     if status:
         raise _error(status)

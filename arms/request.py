@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled", "error"]
 Outcome = Literal["accepted_all", "rejected", "stop", "length", "champion_step", "failed"]
@@ -92,6 +92,11 @@ class Completion:
     """Why champion-alone took over before the first token; None when it did not."""
     counters: dict[str, int] = field(default_factory=dict)
     """draft_numeric, forced_tokens, …"""
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    """Private, for the replay audit: per round its number, requested, proposals, deterministic, accepted, outcome, forced
+    tokens, all emitted tokens, draft_numeric."""
+    receipt: dict[str, Any] | None = None
+    """Privacy-safe (`arms/receipt.py`)."""
 
 
 OnTokens = Callable[[list[int]], None]

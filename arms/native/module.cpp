@@ -50,10 +50,12 @@ void use_kernel(const std::string& name) {
 }
 
 // The row with edits applied: overrides of single logits, then a bit mask of allowed ids; the row itself when none.
+// Null when the row as it came holds NaN or +Inf: an edit must not launder them.
 const float* edited(const Logits& logits, const std::optional<Ids>& ids, const std::optional<Logits>& values,
                     const std::optional<Words>& mask, std::vector<float>& scratch) {
   if (!ids && !mask) return logits.data();
   const std::size_t n = logits.size();
+  if (active->scan(logits.data(), n).status == kNonFinite) return nullptr;
   if (scratch.size() < n) scratch.resize(n);
   std::memcpy(scratch.data(), logits.data(), n * sizeof(float));
   if (ids) {
@@ -82,6 +84,7 @@ std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top
   const std::size_t n = logits.size();
   if (out.size() != n || n > kMaxVocabulary) throw nb::value_error("masses and logits differ in size, or 2^20 is exceeded");
   const float* x = edited(logits, ids, values, mask, edit_scratch());
+  if (!x) return {kNonFinite, 0.0};
   const RowScan scan = active->scan(x, n);
   if (scan.status != kFine) return {scan.status, 0.0};
   auto& weights = weight_scratch();
@@ -95,7 +98,9 @@ std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top
 
 std::tuple<int, std::int64_t> argmax(const Logits& logits, std::optional<Ids> ids, std::optional<Logits> values,
                                      std::optional<Words> mask) {
-  const RowScan scan = active->scan(edited(logits, ids, values, mask, edit_scratch()), logits.size());
+  const float* x = edited(logits, ids, values, mask, edit_scratch());
+  if (!x) return {kNonFinite, 0};
+  const RowScan scan = active->scan(x, logits.size());
   return {scan.status, static_cast<std::int64_t>(scan.argmax)};
 }
 
@@ -103,6 +108,7 @@ std::tuple<int, std::int64_t> argmax(const Logits& logits, std::optional<Ids> id
 std::tuple<int, std::int64_t, double, double> peak(const Logits& logits, float scale, std::optional<Ids> ids,
                                                    std::optional<Logits> values, std::optional<Words> mask) {
   const float* x = edited(logits, ids, values, mask, edit_scratch());
+  if (!x) return {kNonFinite, 0, 0.0, 0.0};
   const RowScan scan = active->scan(x, logits.size());
   if (scan.status != kFine) return {scan.status, 0, 0.0, 0.0};
   auto& weights = weight_scratch();

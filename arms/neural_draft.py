@@ -1,0 +1,233 @@
+"""A second model as the proposer: its own cache and processors, fed every authoritative token it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .draws import Draws
+from .engine.contract import Cache, Engine, Logits, NonFinite, Transaction
+from .errors import ArmError
+from .masses import TOTAL, Masses, RowError
+from .policies import Policy
+from .processors import ProcessorChain
+from .proposer import Hidden, Proposer
+from .round import Proposal
+
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """What a draft with a short context sees: everything while it fits, then the newest tokens, cut in strides.
+
+    The first token it sees is a function of the context length and K alone. ``stop``: propose nothing once full.
+    """
+
+    kind: str
+    capacity: int
+    stride: int
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any] | None, context_limit: int) -> Truncation:
+        """``{"kind": "tail" | "stop", "stride": n}``; stride defaults to a quarter of the draft's context."""
+        spec = dict(spec or {"kind": "tail"})
+        kind, stride = spec.pop("kind", None), spec.pop("stride", max(1, context_limit // 4))
+        if kind not in ("tail", "stop") or spec:
+            raise ArmError("a draft's truncation is {kind: tail | stop, stride: tokens}, and nothing else")
+        if isinstance(stride, bool) or not isinstance(stride, int) or not 1 <= stride <= context_limit:
+            raise ArmError(f"truncation.stride must be a whole number in [1, {context_limit}], not {stride!r}")
+        return cls(str(kind), context_limit, stride)
+
+    def start(self, context_tokens: int, largest_k: int) -> int | None:
+        """Index of the first token the draft sees in a round that begins with this context; None: it proposes nothing."""
+        over = context_tokens + largest_k - self.capacity
+        if over <= 0:
+            return 0
+        start = -(-over // self.stride) * self.stride
+        return None if self.kind == "stop" or start >= context_tokens else start
+
+
+class NeuralDraft:
+    """Proposer of one request. At temperature 0 it proposes its argmax, as a deterministic proposer."""
+
+    wants_hidden = False
+
+    def __init__(
+        self,
+        engine: Engine,
+        chain: ProcessorChain,
+        policy: Policy,
+        truncation: Truncation,
+        prompt: Sequence[int],
+        stop_ids: frozenset[int],
+        longest: int,
+        output_ids: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """``longest``: most tokens the request can reach. ``output_ids``: the token of each logit, of a draft whose
+        output vocabulary is reduced; the others have p = 0."""
+        self.engine, self.chain, self.policy, self.truncation = engine, chain, policy, truncation
+        self.stop_ids, self.longest, self.output_ids = stop_ids, longest, output_ids
+        self.maximum = policy.maximum
+        self.course = policy.open()
+        self.calls = self.forward_ns = 0
+        self.state = chain.open(prompt)
+        self.start = truncation.start(len(prompt), self.maximum) or 0
+        self.cache: Cache = self._new_cache()
+        self.tx: Transaction | None = None
+        self.sure = 0
+        """Tokens of the open transaction whose forward call succeeded."""
+        self.fed = 0
+        """Of those, authoritative ones fed before the first proposal."""
+        self._rows: list[Masses] = []
+        self._full: npt.NDArray[np.float32] | None = None
+
+    def _new_cache(self) -> Cache:
+        return self.engine.new_cache(max(1, min(self.truncation.capacity, self.longest + self.maximum)))
+
+    # -- a request ---------------------------------------------------------------------------------------------------
+
+    def prefill(self, prompt: Sequence[int]) -> None:
+        self._feed(prompt[self.start + self.cache.length : -1])
+
+    def _feed(self, tokens: Sequence[int]) -> None:
+        for begin in range(0, len(tokens), CHUNK):
+            tx = self.cache.begin()
+            try:
+                self.engine.verify_linear(tx, tokens[begin : begin + CHUNK], "none")
+            except BaseException:
+                tx.rollback()
+                raise
+            tx.commit_prefix(len(tokens[begin : begin + CHUNK]))
+
+    def requested(self) -> int:
+        return self.course.requested()
+
+    def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
+        start = self.truncation.start(len(context), self.maximum)
+        if start is None:
+            return Proposal()
+        try:
+            feed = self._caught_up(context, start)
+        except NonFinite:
+            return Proposal(numeric=True)
+        proposal = Proposal(rows=None if draws is None else [])
+        entropy: list[float] = []
+        mark = self._begin(context, len(feed))
+        while len(proposal.tokens) < k:
+            try:
+                token, probability, top, bits = self._draw(feed, len(proposal.tokens), draws, proposal)
+            except (NonFinite, RowError):
+                proposal.numeric = True  # what was drawn stays and is verified: dropping it would not be exact
+                break
+            proposal.tokens.append(token)
+            entropy.append(bits)
+            self.state.push(token)
+            if token in self.stop_ids or not self.course.go_on(len(proposal.tokens), probability, top, bits):
+                break
+            if self.state.grammar is not None and self.state.forced() is not None:
+                break
+            feed = [token]
+        self.state.rollback(mark)
+        proposal.entropy = tuple(entropy)
+        return proposal
+
+    def _caught_up(self, context: Sequence[int], start: int) -> list[int]:
+        """Bring the cache to the window of this round; the tokens still to feed, the pending one last."""
+        if start != self.start:
+            self.cache.close()
+            self.start, self.cache = start, self._new_cache()
+        lacking = list(context[start + self.cache.length :])
+        if len(lacking) > CHUNK:
+            self._feed(lacking[:-1])
+            lacking = lacking[-1:]
+        return lacking
+
+    def _begin(self, context: Sequence[int], lacking: int) -> int:
+        self._follow(context)
+        self.tx, self.sure, self.fed = self.cache.begin(), 0, lacking
+        return self.state.mark()
+
+    def _follow(self, context: Sequence[int]) -> None:
+        for token in context[len(self.state.history) :]:
+            self.state.push(token)
+
+    def _draw(
+        self, feed: list[int], i: int, draws: Draws | None, proposal: Proposal
+    ) -> tuple[int, float, float, float]:
+        """(token, its probability, the row's largest probability, the row's entropy); keeps the row."""
+        logits = self._forward(feed)
+        if draws is None:
+            token, entropy, top = self.state.peak(logits)
+            return token, top, top, entropy
+        row = self.state.masses(logits, self._buffer(i, logits.shape[0]))
+        token = draws.categorical(row, "draft_sample", i)
+        assert proposal.rows is not None
+        proposal.rows.append(row)
+        top = float(row.max()) / TOTAL if self.course.needs_peak else 0.0
+        return token, float(row[token]) / TOTAL, top, self.state.entropy
+
+    def _forward(self, feed: list[int]) -> npt.NDArray[np.float32]:
+        assert self.tx is not None
+        started = perf_counter_ns()
+        logits: Logits = self.engine.verify_linear(self.tx, feed, "last")
+        self.forward_ns += perf_counter_ns() - started
+        self.calls += 1
+        self.sure += len(feed)
+        return self._spread(logits[0])
+
+    def _spread(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        if self.output_ids is None:
+            return logits
+        if self._full is None:
+            self._full = np.full(self.chain.vocabulary, -np.inf, np.float32)
+        self._full[self.output_ids] = logits
+        return self._full
+
+    def _buffer(self, i: int, size: int) -> Masses:
+        while len(self._rows) <= i:
+            self._rows.append(np.empty(size, np.uint64))
+        return self._rows[i]
+
+    # -- after a round -----------------------------------------------------------------------------------------------
+
+    def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
+        if self.tx is not None:
+            self.tx.commit_prefix(min(self.fed + accepted, self.sure))
+            self.tx = None
+        self._follow(context)
+        if proposed:
+            self.course.observe(proposed, tested, accepted)
+
+    def observe(self, tokens: Sequence[int], hidden: Hidden) -> None:
+        return None
+
+    def abandon(self) -> None:
+        if self.tx is not None:
+            self.tx.rollback()
+            self.tx = None
+
+    def fingerprint(self) -> dict[str, object]:
+        return {
+            "draft_cache": (self.start, self.cache.length, self.cache.fingerprint()),
+            "draft_processors": self.state.fingerprint(),
+        }
+
+    def twin(self, context: Sequence[int]) -> Proposer:
+        prompt = context[: self.state.prompt_tokens]
+        fresh = NeuralDraft(
+            self.engine, self.chain, self.policy, self.truncation, prompt, self.stop_ids, self.longest, self.output_ids
+        )
+        fresh.start = self.start
+        fresh._feed(context[self.start : self.start + self.cache.length])
+        fresh._follow(context)
+        return fresh
+
+    def close(self) -> None:
+        self.abandon()
+        self.cache.close()

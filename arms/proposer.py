@@ -1,0 +1,64 @@
+"""What a proposer is: anything that guesses the champion's next tokens, within one request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .draws import Draws
+from .round import Proposal
+
+Hidden = npt.NDArray[np.float32]
+"""float32 [n, d]: the champion's hidden states of n consumed tokens, before its head."""
+
+
+class Proposer(Protocol):
+    """State of one request. How many tokens it proposes is a stopping time: whether to draw the next may depend on what
+    was drawn, on its own rows and on earlier rounds, never on the next draw itself or on this round's champion rows."""
+
+    wants_hidden: bool
+    """The champion's hidden states are to be passed to `observe`."""
+
+    @property
+    def calls(self) -> int:
+        """Forward calls of a draft so far, prefill excluded; 0 without one."""
+
+    @property
+    def forward_ns(self) -> int:
+        """Time inside the draft's forward calls so far, prefill excluded."""
+
+    def prefill(self, prompt: Sequence[int]) -> None:
+        """Take in the prompt, its last token (the first pending one) excluded."""
+
+    def requested(self) -> int:
+        """k the policy asks for now; 0 means one champion step."""
+
+    @property
+    def maximum(self) -> int:
+        """K, the largest k its policy can ask for."""
+
+    def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
+        """At most ``k`` >= 1 tokens to follow ``context`` (prompt and emitted, pending last). Greedy: ``draws`` None.
+
+        Opens what it needs provisionally; `settle` or `abandon` follows.
+        """
+
+    def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
+        """The round is over; ``context`` is authoritative. Called after every round, proposals or none."""
+
+    def observe(self, tokens: Sequence[int], hidden: Hidden) -> None:
+        """Tokens the champion has consumed for good, in order, with their hidden states; when `wants_hidden`."""
+
+    def abandon(self) -> None:
+        """Roll back the round's provisional state."""
+
+    def fingerprint(self) -> dict[str, object]:
+        """Everything later proposals depend on; equal to that of a proposer freshly fed the same tokens."""
+
+    def twin(self, context: Sequence[int]) -> Proposer:
+        """A fresh proposer in the state this one should be in after ``context``: caches fed anew to the same lengths."""
+
+    def close(self) -> None: ...
