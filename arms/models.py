@@ -177,7 +177,7 @@ def load_model(path_or_name: str | Path, *, threads: int | None = None, kernel: 
     file.require_loadable()
     tokenizer = Tokenizer.from_gguf(file)
     template = load_template(file, tokenizer)
-    engine = NativeEngine.load(file, threads=threads, kernel=kernel)
+    engine = NativeEngine.load(file, threads=threads, kernel=kernel, tokenizer_sha256=tokenizer.sha256)
     if engine.vocabulary != len(tokenizer):
         raise GgufError(f"{file.path}: the weights have {engine.vocabulary} tokens and the tokenizer {len(tokenizer)}")
     return Model(engine, tokenizer, template, file)
