@@ -82,6 +82,25 @@ class Services:
 
         return run_audits(run_dir, load_model)
 
+    def token_counter(self, name_or_path: str | Path) -> Any:
+        """A callable from a `strata.schema.Prompt` to its tokens, template included and answers not; loads no weights."""
+        from ..arms.engine.gguf import read_gguf
+        from ..arms.engine.tokenizer import Tokenizer
+        from ..arms.models import Model, load_template, resolve
+
+        file = read_gguf(resolve(name_or_path))
+        tokenizer = Tokenizer.from_gguf(file)
+        unloaded: Any = None
+        model = Model(unloaded, tokenizer, load_template(file, tokenizer), file)
+
+        def count(prompt: Any) -> int:
+            if prompt.raw is not None:
+                return len(model.encode_raw(prompt.raw))
+            first, *later = prompt.turns
+            return len(model.encode_chat(first)) + sum(len(model.encode_turn(turn)) for turn in later)
+
+        return count
+
     def replay(self, run_dir: Path) -> Any:
         from ..gates.proofs.replay import replay_run
 
@@ -112,8 +131,11 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     module_name, text = COMMANDS[words[0]]
     module = importlib.import_module(f"{PACKAGE}.{module_name}")
-    parser = argparse.ArgumentParser(prog=f"draftgate {words[0]}", description=module.__doc__ or text,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=f"draftgate {words[0]}",
+        description=module.__doc__ or text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     module.configure(parser)
     args = parser.parse_args(words[1:])
     try:

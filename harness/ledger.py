@@ -1,4 +1,4 @@
-"""The ledger: one JSON object a line, each holding the sha256 of the stored bytes of the line before.
+"""The ledger: one JSON object a line, each holding the sha256 of the stored bytes of the line before (its newline excluded).
 
 Appended and fsynced by the parent process alone. A line is ``{"seq":N,"prev":"…","kind":"…","body":{…}}`` in exactly
 that key order and without spaces, so that a scan can follow the chain without parsing the bodies: a million records
@@ -21,9 +21,9 @@ from typing import Any, overload
 from .atomic import append_durably, disk_errors, sync_folder
 from .canonical import compact
 from .errors import DraftgateError, IntegrityError
+from .formats import LEDGER_FORMAT
 from .rundir import RunDir
 
-LEDGER_FORMAT = "draftgate-ledger/1"
 FIRST = "0" * 64
 KINDS = (
     "plan", "reveal", "segment", "process", "request", "warmup", "realised", "canary", "deviation", "audit", "table",
@@ -57,6 +57,11 @@ class Records(Sequence[Record]):
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    def extend(self, length: int) -> None:
+        """One more line of so many bytes was appended."""
+        self._offsets.append(self._end)
+        self._end += length
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -97,7 +102,7 @@ class LedgerReading:
     problem: str | None
     """None when chain and lines hold to the last byte."""
     head: str = FIRST
-    """sha256 of the last whole line."""
+    """sha256 of the last whole line, without its newline."""
     torn_at: int | None = None
     """Offset from which bytes are a torn tail (no whole record after them); None when there is none."""
 
@@ -140,7 +145,7 @@ def scan_ledger(path: Path, visit: Visit | None = None) -> LedgerReading:
             if visit is not None:
                 visit(expected, head[3], line)
             offsets.append(position)
-            prev = sha256(line).hexdigest()
+            prev = sha256(line[:-1]).hexdigest()
             position = stop
         return LedgerReading(Records(path, offsets, end), None, prev)
 
@@ -215,23 +220,27 @@ class Ledger:
             self.torn_tail = cut_tail(run_dir, self.path, reading.torn_at)
         elif reading.problem is not None:
             raise IntegrityError(f"{self.path}: {reading.problem}; nothing was changed")
-        self.length, self.head = len(reading.records), reading.head
+        self.records, self.head = reading.records, reading.head
         with disk_errors(self.path):
             created = not self.path.exists()
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             if created:
                 sync_folder(self.path.parent)
 
-    def append(self, kind: str, body: dict[str, Any]) -> int:
-        """Chain, write and fsync one record; returns its sequence number. A failed append leaves no bytes."""
+    @property
+    def length(self) -> int:
+        return len(self.records)
+
+    def append(self, kind: str, body: dict[str, Any]) -> bytes:
+        """Chain, write and fsync one record; returns its line. A failed append leaves no bytes."""
         if kind not in KINDS:
             raise DraftgateError(f"unknown ledger record kind {kind!r}")
         record = {"seq": self.length, "prev": self.head, "kind": kind, "body": body}
         line = compact(record) + b"\n"
         append_durably(self._handle, line, self.path)
-        self.head = sha256(line).hexdigest()
-        self.length += 1
-        return self.length - 1
+        self.head = sha256(line[:-1]).hexdigest()
+        self.records.extend(len(line))
+        return line
 
     def close(self) -> None:
         os.close(self._handle)

@@ -40,5 +40,7 @@ class RunLock:
         except (ValueError, KeyError, TypeError):
             return "unknown"
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         os.close(self._handle)

@@ -55,7 +55,9 @@ REQUESTS: tuple[Column, ...] = _KEYS + (
     Column("proposed", _I, "tokens", "Proposals sent to verification."),
     Column("accepted", _I, "tokens", "Proposals accepted."),
     Column("forced", _B, "", "The tokens were force-decoded (timing of stochastic plans)."),
-    Column("output_digest", _S, "", "sha256 of the run's private salt and the emitted ids: equal texts, equal digests."),
+    Column(
+        "output_digest", _S, "", "sha256 of the run's private salt and the emitted ids: equal texts, equal digests."
+    ),
     Column("quality_check", _S, "", "Name of the task check; empty where the prompt has none."),
     Column("quality", _F, "0…1", "Score of the task check.", nullable=True),
     Column("failure", _S, "", "Named failure; empty when none."),
@@ -64,6 +66,10 @@ REQUESTS: tuple[Column, ...] = _KEYS + (
     Column("probe_ns", _I, "ns", "Fixed small computation timed just before the request: the machine, not the arm."),
     Column("steal_ticks", _I, "ticks", "CPU steal during the request, from the kernel; -1 where not readable."),
     Column("started_ns", _I, "ns", "Monotonic start, comparable within one run of the parent process only."),
+    Column("wall_ns", _I, "ns", "The whole call of the arm, bookkeeping after the last token included.", nullable=True),
+    Column(
+        "energy_uj", _I, "µJ", "Energy of the CPU packages during the request; null where not measured.", nullable=True
+    ),
 )
 
 ROUNDS: tuple[Column, ...] = _KEYS + (
@@ -93,7 +99,7 @@ MEMORY: tuple[Column, ...] = (
     Column("sample", _I, "", "From 0, in time order."),
     Column("elapsed_ns", _I, "ns", "Since the process started."),
     Column("phase", _S, "", "start, load_champion, load_draft, warmup, request, idle, end."),
-    Column("resident_bytes", _I, "bytes", "Resident set of the process (Pss where readable)."),
+    Column("resident_bytes", _I, "bytes", "Resident set of the process."),
     Column("peak_resident_bytes", _I, "bytes", "Kernel high-water mark so far."),
     Column("kv_bytes", _I, "bytes", "Keys and values allocated, as the engines count them."),
 )
@@ -101,7 +107,12 @@ MEMORY: tuple[Column, ...] = (
 SHADOW: tuple[Column, ...] = _KEYS + (
     Column("round", _I, "", "The round whose start was replayed."),
     Column("position", _I, "", "1-based proposal position i of a full block of K."),
-    Column("survival", _F, "probability", "Greedy: 1 when the first i would be accepted; stochastic: product of min(1, q/p)."),
+    Column(
+        "survival",
+        _F,
+        "probability",
+        "Greedy: 1 when the first i would be accepted; stochastic: product of min(1, q/p).",
+    ),
 )
 
 SCORES: tuple[Column, ...] = _KEYS + (
@@ -114,7 +125,12 @@ SCORES: tuple[Column, ...] = _KEYS + (
 )
 
 TABLES: Mapping[str, tuple[Column, ...]] = {
-    "requests": REQUESTS, "warmups": REQUESTS, "rounds": ROUNDS, "memory": MEMORY, "shadow": SHADOW, "scores": SCORES,
+    "requests": REQUESTS,
+    "warmups": REQUESTS,
+    "rounds": ROUNDS,
+    "memory": MEMORY,
+    "shadow": SHADOW,
+    "scores": SCORES,
 }
 
 
@@ -127,10 +143,12 @@ def schema(table: str, plan_id: str = "") -> pa.Schema:
 
 
 def build(table: str, rows: Iterable[Mapping[str, Any]], plan_id: str) -> pa.Table:
-    """Rows (mappings with exactly the table's columns) to an Arrow table. Raises KeyError for a missing column."""
+    """Rows (mappings with the table's columns) to an Arrow table. Raises KeyError for a missing one that is not nullable."""
     columns = TABLES[table]
     listed: Sequence[Mapping[str, Any]] = list(rows)
-    arrays = [pa.array([row[c.name] for row in listed], type=c.type) for c in columns]
+    arrays = [
+        pa.array([row.get(c.name) if c.nullable else row[c.name] for row in listed], type=c.type) for c in columns
+    ]
     return pa.Table.from_arrays(arrays, schema=schema(table, plan_id))
 
 

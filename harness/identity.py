@@ -1,0 +1,89 @@
+"""What a plan binds: every artifact by hash, so that a run can say which one is not what was frozen."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .canonical import digest, digest_file
+
+PACKAGE = __name__.rsplit(".", 2)[0]
+FOLDERS = ("strata", "arms", "harness", "gates", "reports")
+GOLDEN_TOKENS = 16
+
+
+def source_digest() -> str:
+    """sha256 over the package's Python files and bundled plan groups: names and contents, in order of name."""
+    lines = []
+    for folder in FOLDERS:
+        root = Path(str(files(f"{PACKAGE}.{folder}")))
+        for path in sorted(root.rglob("*")):
+            if path.suffix in (".py", ".yaml") and "__pycache__" not in path.parts:
+                lines.append(f"{folder}/{path.relative_to(root).as_posix()} {digest_file(path)}")
+    return digest("\n".join(sorted(lines)).encode())
+
+
+def package_version() -> str:
+    from .. import __version__
+
+    return __version__
+
+
+def model_identity(model: Any, name: str) -> dict[str, Any]:
+    """Identity of one loaded model (`arms.models.Model`): hashes, sizes and policies, no path."""
+    metadata = model.file.metadata
+    return {
+        "name": name,
+        "sha256": model.file.sha256,
+        "bytes": int(model.file.bytes),
+        "tokenizer": dict(model.tokenizer.identity),
+        "tokenizer_sha256": model.tokenizer.sha256,
+        "template_sha256": digest(str(metadata.get("tokenizer.chat_template", "")).encode()),
+        "context_limit": int(model.engine.context_limit),
+        "position_policy": str(model.engine.identity.position_policy),
+        "licence": str(metadata.get("general.license", "") or "not stated"),
+        "tensors_sha256": tensor_set(model),
+    }
+
+
+def tensor_set(model: Any) -> str:
+    """sha256 over the tensors' names, types and shapes: what `physical bytes` deduplicates by content is in an audit."""
+    listed = [f"{t.name} {t.type} {tuple(t.shape)}" for t in model.file.tensors.values()]
+    return digest("\n".join(sorted(listed)).encode())
+
+
+def arithmetic_golden(model: Any) -> dict[str, str]:
+    """Declared arithmetic and a self-test: sha256 of the logits of a fixed token sequence on this very model."""
+    import numpy as np
+
+    engine = model.engine
+    ids = [(7 * i + 3) % engine.vocabulary for i in range(min(GOLDEN_TOKENS, engine.context_limit))]
+    cache = engine.new_cache(len(ids))
+    try:
+        logits = engine.verify_linear(cache.begin(), ids, rows="all")
+        return {
+            "version": str(engine.identity.arithmetic),
+            "golden": digest(np.ascontiguousarray(logits, dtype="<f4").tobytes()),
+        }
+    finally:
+        cache.close()
+
+
+def differences(frozen: dict[str, Any], found: dict[str, Any], where: str) -> list[str]:
+    """Fields of a bound identity that are not what was frozen, one line each; ``name`` is a label, not an identity."""
+    lines = []
+    for key in sorted(set(frozen) | set(found)):
+        a, b = frozen.get(key), found.get(key)
+        if a == b or key in ("name", "receipt_sha256"):
+            continue
+        if isinstance(a, dict) and isinstance(b, dict):
+            lines += differences(a, b, f"{where}.{key}")
+        else:
+            lines.append(f"{where}.{key}: frozen {_short(a)}, found {_short(b)}")
+    return lines
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 20 else text[:12] + "…"

@@ -1,0 +1,142 @@
+"""What must hold of a composed plan before it freezes. Every problem is listed, not the first alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+ORDERS = ("williams",)
+SPLITS = ("open", "reserve", "all")
+STOPPING_RULES = ("fixed",)
+EXCLUSION_RULES = ("probe", "steal")
+MAX_DESIGNATED = 4
+BASELINE = "champion_alone"
+
+
+def plan_problems(plan: dict[str, Any]) -> list[str]:
+    """One line per problem of the confirmatory part as composed; empty when it can be frozen."""
+    return [
+        *_texts(plan), *_numbers(plan), *_arms(plan), *_strata(plan), *_decoding(plan), *_rules(plan),
+    ]  # fmt: skip
+
+
+def _texts(plan: dict[str, Any]) -> list[str]:
+    problems = [f"{key} is empty" for key in ("name", "title") if not str(plan[key]).strip()]
+    problems += [
+        f"{key} is empty: say at least one"
+        for key in ("hypotheses", "outcomes")
+        if not any(s.strip() for s in plan[key])
+    ]
+    seed = plan["seed"]
+    if len(seed) != 16 or any(c not in "0123456789abcdef" for c in seed):
+        problems.append(f"seed {seed!r} is not 16 hexadecimal digits")
+    return problems
+
+
+def _numbers(plan: dict[str, Any]) -> list[str]:
+    schedule, size, measure = plan["schedule"], plan["sample_size"], plan["measurement"]
+    at_least_one = {
+        "schedule.blocks": schedule["blocks"],
+        "schedule.max_new_tokens": schedule["max_new_tokens"],
+        "attempts_budget": plan["attempts_budget"],
+        "memory_envelope_bytes": plan["memory_envelope_bytes"],
+        "sample_size.prompts_per_stratum": size["prompts_per_stratum"],
+        "sample_size.blocks": size["blocks"],
+    }
+    not_negative = {
+        f"schedule.{k}": schedule[k] for k in ("warmup_requests", "canaries", "rest_s", "threads")
+    } | {
+        f"measurement.{k}": measure[k]
+        for k in ("memory_interval_ms", "shadow_k", "shadow_rounds_per_request", "score_tokens", "cold_loads")
+    }  # fmt: skip
+    problems = [f"{name} is {value}: at least 1" for name, value in at_least_one.items() if value < 1]
+    problems += [f"{name} is {value}: not below 0" for name, value in not_negative.items() if not value >= 0]
+    if not 0 < plan["alpha"] < 0.5:
+        problems.append(f"alpha is {plan['alpha']}: between 0 and 0.5")
+    if not 0 <= size["power"] < 1:
+        problems.append(f"sample_size.power is {size['power']}: from 0 to below 1")
+    if size["blocks"] != schedule["blocks"]:
+        problems.append(
+            f"sample_size.blocks is {size['blocks']} and schedule.blocks {schedule['blocks']}: they must agree"
+        )
+    if schedule["order"] not in ORDERS:
+        problems.append(f"schedule.order {schedule['order']!r} is none of {', '.join(ORDERS)}")
+    return problems
+
+
+def _arms(plan: dict[str, Any]) -> list[str]:
+    arms, problems = plan["arms"], []
+    entries = arms["entries"]
+    if entries.get(BASELINE, {}).get("kind") != BASELINE:
+        problems.append(f"arms.entries has no {BASELINE} of kind {BASELINE}: nothing to compare with")
+    if arms["candidate"] not in entries:
+        problems.append(f"arms.candidate {arms['candidate']!r} is not among the arms {', '.join(entries)}")
+    elif entries[arms["candidate"]]["kind"] == BASELINE:
+        problems.append(f"arms.candidate {arms['candidate']!r} is the champion itself")
+    neural = [name for name, arm in entries.items() if arm["kind"] == "neural_draft"]
+    if neural and plan["draft"] is None:
+        problems.append(f"arm {neural[0]} needs a draft: give --draft PATH")
+    if plan["draft"] is not None and not neural:
+        problems.append("a draft is given and no arm uses it: choose arms=neural, or draft=null")
+    for name, arm in entries.items():
+        if not name.replace("_", "").replace("-", "").isalnum():
+            problems.append(f"arm name {name!r}: letters, digits, _ and - only")
+        if arm["slowdown"] is not None and not 0 < arm["slowdown"] < 10:
+            problems.append(f"arm {name}: slowdown {arm['slowdown']} is not between 0 and 10")
+        if arm["k"] is not None and not 1 <= arm["k"] <= 64:
+            problems.append(f"arm {name}: k {arm['k']} is not from 1 to 64")
+    return problems
+
+
+def _strata(plan: dict[str, Any]) -> list[str]:
+    strata, problems = plan["strata"], []
+    if not strata["entries"]:
+        problems.append("strata.entries is empty: no prompts, no evidence")
+    if strata["split"] not in SPLITS:
+        problems.append(f"strata.split {strata['split']!r} is none of {', '.join(SPLITS)}")
+    if strata["prompts_per_stratum"] < 0:
+        problems.append(f"strata.prompts_per_stratum is {strata['prompts_per_stratum']}: not below 0")
+    for name, stratum in strata["entries"].items():
+        if not (math.isfinite(stratum["weight"]) and stratum["weight"] > 0):
+            problems.append(f"strata.entries.{name}.weight is {stratum['weight']}: a positive number")
+    designated = [name for name, stratum in strata["entries"].items() if stratum["designated"]]
+    if len(designated) > MAX_DESIGNATED:
+        problems.append(f"{len(designated)} designated strata: at most {MAX_DESIGNATED}")
+    return problems
+
+
+def _decoding(plan: dict[str, Any]) -> list[str]:
+    d, problems = plan["decoding"], []
+    limits = {
+        "temperature": (0.0, 100.0), "min_p": (0.0, 1.0), "top_k": (0, 2**31), "min_new_tokens": (0, 2**31),
+    }  # fmt: skip
+    for key, (low, high) in limits.items():
+        if not low <= d[key] <= high:
+            problems.append(f"decoding.{key} is {d[key]}: from {low} to {high}")
+    for key in ("top_p", "typical_p"):
+        if not 0 < d[key] <= 1:
+            problems.append(f"decoding.{key} is {d[key]}: above 0, at most 1")
+    if not d["repetition_penalty"] > 0:
+        problems.append(f"decoding.repetition_penalty is {d['repetition_penalty']}: above 0")
+    if any(not text for text in [*d["stop_strings"], *d["bad_words"]]):
+        problems.append("decoding.stop_strings and bad_words may not hold an empty string")
+    return problems
+
+
+def _rules(plan: dict[str, Any]) -> list[str]:
+    problems = []
+    if plan["stopping"]["rule"] not in STOPPING_RULES:
+        problems.append(f"stopping.rule {plan['stopping']['rule']!r} is none of {', '.join(STOPPING_RULES)}")
+    for exclusion in plan["exclusions"]:
+        if exclusion["rule"] not in EXCLUSION_RULES:
+            problems.append(f"exclusions: rule {exclusion['rule']!r} is none of {', '.join(EXCLUSION_RULES)}")
+        if not exclusion["limit"] > 0:
+            problems.append(f"exclusions: limit {exclusion['limit']} of {exclusion['rule']} is not above 0")
+    if not plan["gates"]:
+        problems.append("gates is empty: nothing would be judged")
+    if not plan["session_lengths"]:
+        problems.append("session_lengths is empty: give at least '*'")
+    for name, gate in plan["gates"].items():
+        if gate["requirement"] not in ("required", "if-available", "not-applicable"):
+            problems.append(f"gate {name}: requirement {gate['requirement']!r} is none of the three")
+    return problems

@@ -1,0 +1,260 @@
+"""Runs a frozen plan: unit by unit, one fresh process per arm, a record on the disk after every request."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .atomic import write_bytes
+from .backend import DEFAULT_BACKEND
+from .bound import Bound
+from .clock import Clock, SystemClock
+from .errors import IncompleteRun, IntegrityError
+from .formats import SALT_FORMAT
+from .freeze import load_message
+from .journal import Journal
+from .machine import machine_state
+from .process import Executor, SubprocessExecutor, Worker, WorkerDied, WorkerFailed
+from .progress import Progress, Silent
+from .prompts import messages
+from .requests import check_times, private_line, request_row, round_rows
+from .rundir import RunDir
+from .schedule import CANARY_PLACES, Item, Schedule, Unit, process_id
+
+BASELINE_KIND = "champion_alone"
+ATTEMPTS_PER_PROCESS = 3
+"""A worker that dies is started again this often before the run stops as incomplete."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the schedule a request is made."""
+
+    unit: Unit
+    segment: int
+    order: int
+    loads: Mapping[str, int]
+
+
+@dataclass
+class RunOptions:
+    """How to run; nothing here is part of the plan."""
+
+    backend: str = DEFAULT_BACKEND
+    executor: Executor = field(default_factory=SubprocessExecutor)
+    clock: Clock = field(default_factory=SystemClock)
+    progress: Progress = field(default_factory=Silent)
+
+
+class Runner:
+    """One pass over the schedule; whatever is recorded already is skipped."""
+
+    def __init__(
+        self, run_dir: RunDir, plan: Mapping[str, Any], operational: Mapping[str, Any], bound: Bound, journal: Journal,
+        options: RunOptions,
+    ) -> None:  # fmt: skip
+        self.run_dir, self.plan, self.bound, self.journal, self.options = run_dir, plan, bound, journal, options
+        self.operational = operational
+        self.schedule = Schedule(plan)
+        self.arms = {arm["name"]: arm for arm in plan["arms"]}
+        self.greedy = plan["decoding"]["temperature"] == 0
+        self.salt = _salt(run_dir, journal)
+
+    def run(self) -> None:
+        """Every unit, with the canaries around them."""
+        middle = self.schedule.middle()
+        self._canaries("start")
+        for unit in self.schedule.units:
+            if unit.index == middle:
+                self._canaries("middle")
+            self._unit(unit)
+            self.journal.release_parts()
+        if middle >= len(self.schedule.units):
+            self._canaries("middle")
+        self._canaries("end")
+
+    def _unit(self, unit: Unit) -> None:
+        todo = {arm: self._missing(unit, arm) for arm in unit.order}
+        waiting = [a for a in unit.order if todo[a] or not self.journal.has("process", process_id(unit, a))]
+        if not waiting:
+            return
+        segment = 0
+        while self.journal.has("segment", f"{unit.id}#{segment}"):
+            segment += 1
+        self.journal.append("segment", {
+            "segment_id": f"{unit.id}#{segment}", "unit": unit.id, "segment": segment, "arms": waiting,
+            "wall_ns": self.options.clock.wall_ns(), "state": machine_state(),
+        })  # fmt: skip
+        if segment:
+            self.journal.deviation(
+                "resumed",
+                f"unit {unit.id} was resumed in the middle with its own warm-up",
+                unit=unit.id,
+                segment=segment,
+            )
+        if not self.greedy:
+            self._realise(unit)
+        for order, arm in enumerate(unit.order):
+            if arm in waiting:
+                self._with_retries(lambda a=arm, o=order: self._process(unit, a, o, segment, todo[a]), unit, arm)
+
+    def _missing(self, unit: Unit, arm: str) -> list[Item]:
+        return [i for i in self.schedule.items(unit, arm) if not self.journal.has("request", i.request_id)]
+
+    def _with_retries(self, work: Any, unit: Unit, arm: str) -> None:
+        for attempt in range(1, ATTEMPTS_PER_PROCESS + 1):
+            try:
+                work()
+                return
+            except WorkerDied as error:
+                self.journal.deviation("retry", f"a worker died: {error}", unit=unit.id, arm=arm, attempt=attempt)
+                if attempt == ATTEMPTS_PER_PROCESS:
+                    raise IncompleteRun(
+                        f"{error} ({attempt} times on {unit.id}, {arm}); the run can be resumed"
+                    ) from None
+
+    def _load(self, worker: Worker, arm: str) -> dict[str, int]:
+        entry = self.arms[arm]
+        resident = self.bound.paths if entry["kind"] == "neural_draft" else {**self.bound.paths, "draft": None}
+        measure = self.plan["measurement"]
+        return worker.ask(load_message(
+            self.options.backend, resident, self.plan["schedule"]["threads"], self.operational.get("kernel"),
+            arm=entry, decoding=self.plan["decoding"], memory_interval_ms=measure["memory_interval_ms"],
+            energy=measure["energy"],
+        ))  # fmt: skip
+
+    def _process(self, unit: Unit, arm: str, order: int, segment: int, todo: list[Item]) -> None:
+        """One arm on one unit: load, cold entry, warm-ups, warm entries, memory timeline."""
+        todo = [i for i in todo if not self.journal.has("request", i.request_id)]
+        self.options.clock.sleep(self.plan["schedule"]["rest_s"])
+        state = machine_state()
+        with self.options.executor.start() as worker:
+            loads = self._load(worker, arm)
+            place = Place(unit, segment, order, loads)
+            for item in [i for i in todo if i.entry == "cold"]:
+                self._request(worker, "request", item, place)
+            for item in self.schedule.warmups(unit, arm, segment):
+                if not self.journal.has("warmup", item.request_id):
+                    self._request(worker, "warmup", item, place)
+            for item in [i for i in todo if i.entry == "warm"]:
+                self._request(worker, "request", item, place)
+            last = worker.ask({"type": "end"})
+        body = {
+            "unit": unit.id, "arm": arm, "segment": segment, "order": order, "load_ns": loads["load_ns"],
+            "draft_load_ns": loads["draft_load_ns"], "state_before": state, "state_after": machine_state(),
+        }  # fmt: skip
+        self.journal.write(
+            "process", ("process_id", process_id(unit, arm)), unit.index, {"memory": last["samples"]}, None, body
+        )
+
+    def _realise(self, unit: Unit) -> None:
+        """Stochastic plans: an untimed pass of the candidate draws the texts that champion-alone is then timed on."""
+        arm = self.plan["candidate"]
+        missing = [
+            i for i in self.schedule.items(unit, arm)
+            if i.entry == "warm" and not self.journal.has("realised", i.request_id)
+        ]  # fmt: skip
+        if not missing:
+            return
+
+        def work() -> None:
+            with self.options.executor.start() as worker:
+                loads = self._load(worker, arm)
+                for item in missing:
+                    if not self.journal.has("realised", item.request_id):
+                        self._request(worker, "realised", item, Place(unit, 0, -1, loads))
+                worker.ask({"type": "end"})
+
+        self._with_retries(work, unit, arm)
+
+    def _canaries(self, where: str) -> None:
+        assert where in CANARY_PLACES
+        for arm in self.schedule.arms:
+            items = [i for i in self.schedule.canaries(where, arm) if not self.journal.has("canary", i.request_id)]
+            if not items:
+                continue
+            unit = Unit(len(self.schedule.units) + CANARY_PLACES.index(where), f"canary/{where}", "", -1, ())
+
+            def work(arm: str = arm, items: list[Item] = items, unit: Unit = unit) -> None:
+                with self.options.executor.start() as worker:
+                    loads = self._load(worker, arm)
+                    for item in items:
+                        if not self.journal.has("canary", item.request_id):
+                            self._request(worker, "canary", item, Place(unit, 0, 0, loads))
+                    worker.ask({"type": "end"})
+
+            self._with_retries(work, unit, arm)
+        self.journal.release_parts()
+
+    def _request(self, worker: Worker, kind: str, item: Item, place: Place) -> None:
+        """One request on one arm, recorded before the next begins."""
+        prompt = self._prompt(worker, kind, item)
+        forced = self._forced(kind, item)
+        check = self.bound.prompts[item.stratum, item.prompt_id].check_for(item.turn) if kind == "request" else None
+        message = {
+            "type": "generate", "phase": "request" if kind == "request" else "warmup", "request_id": item.request_id,
+            "prompt": prompt, "max_new_tokens": item.max_new_tokens, "seed": item.seed, "stream": item.stream,
+            "stop_token_ids": self.plan["stop_token_ids"], "stop_strings": self.plan["decoding"]["stop_strings"],
+            "forced": forced, "check": None if check is None else dict(check),
+        }  # fmt: skip
+        try:
+            answer = worker.ask(message)
+        except WorkerFailed as error:
+            raise IncompleteRun(f"{item.request_id} failed: {error}; what is recorded is whole") from error
+        check_times(item, answer)
+        row = request_row(
+            item, answer, unit=place.unit.id, segment=place.segment, order=place.order, loads=place.loads,
+            prompt_tokens=len(prompt), forced=forced is not None, salt=self.salt, check=check,
+        )  # fmt: skip
+        if kind == "canary":
+            row = {"where": place.unit.id.partition("/")[2], "index": int(item.request_id.rpartition("/")[2])} | row
+        public = {"request_id": item.request_id, "rounds": round_rows(item, answer["completion"]["rounds"])}
+        hidden = private_line(item, prompt, answer, self.salt)
+        self.journal.write(kind, ("request_id", item.request_id), place.unit.index, public, hidden, row)
+        if kind == "request":
+            self.options.progress.advance(item)
+
+    def _prompt(self, worker: Worker, kind: str, item: Item) -> list[int]:
+        """Token ids: the rendered prompt, or for a later turn everything before it, the answer and the new messages."""
+        if item.turn == 0:
+            return self.bound.ids[item.stratum, item.prompt_id]
+        before = item.request_id.replace(f"/t{item.turn}/", f"/t{item.turn - 1}/")
+        line = self.journal.private_line(kind, before)
+        new = messages(self.bound.prompts[item.stratum, item.prompt_id], item.turn)
+        added = worker.ask({"type": "continue", "messages": new})["ids"]
+        stops = self.plan["stop_token_ids"]
+        ended = line["output"][-1:] and line["output"][-1] in stops
+        return [*line["prompt"], *line["output"], *([] if ended else stops[:1]), *added]
+
+    def _forced(self, kind: str, item: Item) -> list[int] | None:
+        """For champion arms of stochastic plans: the tokens the candidate's untimed pass drew."""
+        if self.greedy or kind not in ("request", "warmup") or self.arms[item.arm]["kind"] != BASELINE_KIND:
+            return None
+        place = f"{item.stratum}/{item.prompt_id}/b{item.block}/t{item.turn}"
+        line = self.journal.private_line("realised", f"{self.plan['candidate']}/{place}/warm")
+        return list(line["output"])
+
+
+def _salt(run_dir: RunDir, journal: Journal) -> str:
+    """The run's private salt: as stored, or from any recorded private line, or new before anything is recorded."""
+    try:
+        found = json.loads(run_dir.salt.read_bytes())
+        if found.get("format") == SALT_FORMAT and len(found["salt"]) == 64:
+            return str(found["salt"])
+    except (OSError, ValueError, KeyError, AttributeError):
+        pass
+    keyed = [k.partition(":") for k in journal.index.live if k.partition(":")[0] in ("request", "canary", "realised")]
+    salt = secrets.token_hex(32)
+    if keyed:
+        kind, _, key = keyed[0]
+        try:
+            salt = str(journal.private_line(kind, key)["salt"])
+        except (OSError, ValueError):
+            raise IntegrityError(
+                f"{run_dir.private} was withheld or damaged: the run cannot be continued without it"
+            ) from None
+    write_bytes(run_dir.salt, json.dumps({"format": SALT_FORMAT, "salt": salt}).encode() + b"\n")
+    return salt
