@@ -9,6 +9,8 @@ from typing import Any
 PROC_STAT = Path("/proc/stat")
 CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq")
 THROTTLE = Path("/sys/devices/system/cpu/cpu0/thermal_throttle")
+BANDWIDTH_BYTES = 256 * 2**20
+"""Read once per probe: far more than any cache."""
 POWERCAP = Path("/sys/class/powercap")
 
 
@@ -104,6 +106,6 @@ def memory_bandwidth(threads: int) -> float | None:
     try:
         from ..arms.engine import _native
 
-        return round(float(_native.bandwidth(threads=threads, megabytes=256)))
+        return round(float(_native.bandwidth(BANDWIDTH_BYTES, threads)))
     except (ImportError, AttributeError, TypeError):
         return None

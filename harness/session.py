@@ -33,6 +33,7 @@ class WorkerSession:
         self.arm: Any = None
         self.backend: Any = None
         self.energy = False
+        self._kv = 0
         self.timeline: Timeline | None = None
 
     def handle(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -48,13 +49,18 @@ class WorkerSession:
         }
         return actions[message["type"]](message)
 
-    def _kv_bytes(self) -> int:
-        models = [m for m in (self.champion, self.draft) if m is not None]
-        return sum(int(getattr(m.engine, "kv_bytes", 0) or 0) for m in models)
+    def _kv_of(self, tokens: int) -> int:
+        """Keys and values of sequences of that many tokens, as the engines of this arm count them."""
+        models = [self.champion] + ([self.draft] if self.draft is not None else [])
+        total = 0
+        for model in models:
+            count = getattr(model.engine, "kv_bytes", None)
+            total += int(count(min(tokens, model.engine.context_limit))) if callable(count) else 0
+        return total
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Load what the arm needs: the champion always, the draft only where it must be resident."""
-        self.timeline = Timeline(int(message["memory_interval_ms"]), self._kv_bytes)
+        self.timeline = Timeline(int(message["memory_interval_ms"]), lambda: self._kv)
         self.energy = bool(message["energy"])
         self.backend = importlib.import_module(message["backend"])
         options = {"threads": message["threads"], "kernel": message["kernel"]}
@@ -129,12 +135,14 @@ class WorkerSession:
             stream=message["stream"],
             forced=None if forced is None else tuple(forced),
         )
+        self._kv = self._kv_of(len(request.prompt) + request.max_new_tokens)
         energy, steal = (energy_counters() if self.energy else {}), steal_ticks()
         probed, started = probe(), time.monotonic_ns()
         completion = self.arm.generate(request)
         wall = time.monotonic_ns() - started
         stolen, joules = steal_ticks() - steal, energy_between(energy, energy_counters() if self.energy else {})
         self.timeline.enter("idle")
+        self._kv = 0
         tokens = [int(t) for t in completion.tokens]
         return {
             "completion": {
