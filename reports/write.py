@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..gates.result import Verdict
+from .attestation import write_attestation
 from .figures.drawn import draw_all
 from .figures.svg import standalone_svg
 from .files import write_text
 from .html import render
 from .junit import render_junit
 from .markdown import render_markdown
+from .model_card import model_card_snippet
 from .page import build_page
 from .records import load_records
 
@@ -21,22 +23,34 @@ def package_version() -> str:
     return str(__version__)
 
 
-def write_reports(run_dir: Path, verdict: Verdict) -> list[Path]:
-    """Writes report.html, report.md, junit.xml and figures/ (SVG and CSV) into ``run_dir``; returns the paths written.
+def write_reports(run_dir: Path, verdict: Verdict, *, key: Path | None = None, crate: bool = False) -> list[Path]:
+    """Writes report.html, report.md, junit.xml, figures/ (SVG and CSV), the model-card snippet and the attestation.
 
-    Raises ReportError where a file cannot be written, EvidenceError or IncompleteRun where there is nothing to report.
+    ``key``: a PEM private key; the attestation is then signed. ``crate``: an RO-Crate as well. Returns the paths
+    written. Small machine-readable files come first, so that a failure later still leaves them. Raises ReportError
+    where a file cannot be written, EvidenceError or IncompleteRun where there is nothing to report.
     """
     root = Path(run_dir)
     records = load_records(root)
-    page, figures = build_page(records, verdict), draw_all(records, verdict)
-    written = []
+    page = build_page(records, verdict)
+    written = [
+        write_text(root / "junit.xml", render_junit(verdict)),
+        write_text(root / "report.md", render_markdown(page)),
+        write_text(root / "model-card.md", model_card_snippet(page)),
+    ]
+    figures = draw_all(records, verdict)
     for figure in figures:
         if figure.svg:
+            csv = figure.table.to_csv(index=False, float_format="%.9g")
             written.append(write_text(root / "figures" / f"{figure.id}.svg", standalone_svg(figure.svg)))
-            written.append(
-                write_text(root / "figures" / f"{figure.id}.csv", figure.table.to_csv(index=False, float_format="%.9g"))
-            )
-    written.append(write_text(root / "junit.xml", render_junit(verdict)))
-    written.append(write_text(root / "report.md", render_markdown(page)))
+            written.append(write_text(root / "figures" / f"{figure.id}.csv", csv))
+        else:  # what an earlier report drew would contradict this one
+            for suffix in (".svg", ".csv"):
+                (root / "figures" / f"{figure.id}{suffix}").unlink(missing_ok=True)
     written.append(write_text(root / "report.html", render(page, figures, package_version())))
+    written.append(write_attestation(root, records, verdict, key))
+    if crate:
+        from .crate import write_crate
+
+        written.append(write_crate(root, page))
     return written

@@ -10,17 +10,22 @@ from typing import Any
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", metavar="DIR", type=Path, help="a run directory")
+    parser.add_argument(
+        "--sign-key", metavar="PEM", type=Path, help="sign the attestation with this private key (extra [sign])"
+    )
+    parser.add_argument("--crate", action="store_true", help="also write ro-crate-metadata.json")
     parser.add_argument("--quiet", action="store_true", help="print only the paths written")
 
 
 def run(args: argparse.Namespace, services: Any) -> int:
     from ..records import load_records, require_complete
     from ..stored_verdict import contradiction
+    from ..write import write_reports
 
     require_complete(load_records(args.dir))
     verdict = services.judge(args.dir)
     problem = contradiction(args.dir, verdict)
-    for path in services.write_reports(args.dir, verdict):
+    for path in write_reports(args.dir, verdict, key=args.sign_key, crate=args.crate):
         print(path)
     if not args.quiet:
         services.print_verdict(verdict, sys.stderr)

@@ -86,7 +86,10 @@ def quality_cells(records: RunRecords, arms: Sequence[str]) -> dict[tuple[str, s
     scored = requests.assign(quality=pd.to_numeric(requests["quality"], errors="coerce")).dropna(subset=["quality"])
     scored = scored[scored["arm"].isin(arms) & scored["stratum"].isin(records.strata)]
     means = scored.groupby(["arm", "stratum"])["quality"].mean()
-    return {(str(a), str(s)): float(v) for (a, s), v in means.items()}  # type: ignore[misc]
+    table = means.reset_index()
+    return {
+        (str(a), str(s)): float(v) for a, s, v in zip(table["arm"], table["stratum"], table["quality"], strict=True)
+    }
 
 
 def _frame(ax: Axes, columns: Sequence[str], rows: Sequence[str], title: str) -> None:

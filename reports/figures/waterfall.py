@@ -66,7 +66,9 @@ def phases(records: RunRecords) -> pd.DataFrame:
             continue
         seconds = {c: _load(all_mine, c) for c in ("load_ns", "draft_load_ns")}
         seconds |= {c: float(mine[c].mean()) / 1e9 for c in ("prefill_ns", "draft_prefill_ns", "finalise_ns")}
-        seconds |= {c: float(sums.at[arm, c]) / len(mine) / 1e9 if arm in sums.index else 0.0 for c in _IN_ROUNDS}
+        seconds |= {
+            c: float(sums.loc[[arm], c].sum()) / len(mine) / 1e9 if arm in sums.index else 0.0 for c in _IN_ROUNDS
+        }
         loads = seconds["load_ns"] + seconds["draft_load_ns"]
         blocks = loads + mine.groupby("block")["total_ns"].mean() / 1e9
         start = 0.0
