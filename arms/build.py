@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from .champion_alone import ChampionAlone
+from .engine.contract import Engine
 from .errors import ArmError
 from .grammar import Grammar
 from .neural_draft import NeuralDraft, Truncation
@@ -34,26 +35,27 @@ KINDS: Final[Mapping[str, frozenset[str]]] = {
 def build_arm(
     spec: Mapping[str, Any], champion: Model, draft: Model | None = None, decoding: Mapping[str, Any] | None = None
 ) -> Arm:
-    """The arm of a plan's entry. Raises ArmError naming an unknown kind, field or value, or what differs in the draft."""
+    """The arm of a plan's entry. Raises ArmError naming an unknown kind, field or value, or the draft's difference."""
     check_spec(spec)
     settings = checked(decoding or {})
-    side = Champion(champion.engine, chain_for(champion, settings, champion.engine.vocabulary), _decoder_of(champion))
+    side = Champion(
+        cast(Engine, champion.engine), chain_for(champion, settings, champion.engine.vocabulary), _decoder_of(champion)
+    )
     kind, name = spec["kind"], str(spec["name"])
     identities = identities_of(champion, draft if kind == "neural_draft" else None, side.chain, spec)
     if kind == "champion_alone":
         return ChampionAlone(name, side, _share(spec, "slowdown"), identities)
     if kind == "prompt_lookup":
-        opener, residency = _lookup_opener(spec), ("champion",)
-    else:
-        if draft is None:
-            raise ArmError(f"arm {name} needs a draft model; give one with --draft")
-        opener, residency = _draft_opener(spec, champion, draft, settings), ("champion", "draft")
-    return SpeculativeArm(name, side, opener, residency, _share(spec, "probe_rate"), identities)
+        return SpeculativeArm(name, side, _lookup_opener(spec), ("champion",), _share(spec, "probe_rate"), identities)
+    if draft is None:
+        raise ArmError(f"arm {name} needs a draft model; give one with --draft")
+    opener = _draft_opener(spec, champion, draft, settings)
+    return SpeculativeArm(name, side, opener, ("champion", "draft"), _share(spec, "probe_rate"), identities)
 
 
 def check_spec(spec: Mapping[str, Any]) -> None:
     """Raises ArmError for an arm entry that names no known kind or holds a field its kind does not know."""
-    kind = spec.get("kind")
+    kind = str(spec.get("kind"))
     if kind not in KINDS:
         raise ArmError(f"unknown kind of arm {kind!r}; known: {', '.join(KINDS)}")
     if not spec.get("name"):
@@ -109,7 +111,7 @@ def _draft_opener(
     def opened(request: Request) -> Proposer:
         longest = min(limit, len(request.prompt) + request.max_new_tokens)
         return NeuralDraft(
-            draft.engine,
+            cast(Engine, draft.engine),
             chain,
             policy,
             truncation,
@@ -137,8 +139,8 @@ def output_ids_of(draft: Model, vocabulary: int) -> np.ndarray[Any, np.dtype[np.
     if given is None:
         if draft.engine.vocabulary != vocabulary:
             raise ArmError(
-                f"the draft speaks {draft.engine.vocabulary} tokens, the champion {vocabulary}, and the draft's file does "
-                "not say which; use a draft made for this champion"
+                f"the draft speaks {draft.engine.vocabulary} tokens, the champion {vocabulary}, and the draft's file "
+                "does not say which; use a draft made for this champion"
             )
         return None
     ids = np.asarray(given, np.int64)

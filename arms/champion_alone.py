@@ -1,15 +1,16 @@
-"""The champion by itself: what every other arm is compared with. Imports nothing of speculation, which can be deleted."""
+"""The champion by itself: what every other arm is compared with. Imports no speculation, which can be deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from .draws import Draws
+from .draws import Draws, PhiloxDraws
 from .finalise import finalised
 from .request import Completion, OnTokens, Request
 from .round import Decision, Proposal, RoundAborted, greedy_champion_step, stochastic_champion_step
-from .session import Cancellation, Champion, DrawsOf, PhiloxDraws, Session
+from .session import Cancellation, Champion, DrawsOf, Session
 
 
 def champion_rounds(session: Session, proposal: Proposal, draws: Draws, remaining: int) -> Decision:
@@ -62,8 +63,6 @@ class ChampionAlone:
         self, request: Request, on_tokens: OnTokens | None = None, cancellation: Cancellation | None = None
     ) -> Completion:
         if request.forced is not None and len(request.forced) < request.max_new_tokens:
-            from dataclasses import replace
-
             request = replace(request, max_new_tokens=len(request.forced))
         session = self.open(request, cancellation)
         return finalised(session, session.run(on_tokens), self.identities)

@@ -1,9 +1,9 @@
-"""Draws: every random decision of an arm goes through the `Draws` protocol; `PhiloxDraws` is the one that ships.
+"""Every random decision of an arm goes through the `Draws` protocol; `PhiloxDraws` ships.
 
 Mapping `rng/1`: Philox-4x32-10; key = the first eight bytes, little-endian, of
-sha256("draftgate rng/1\\0" + seed as 8 bytes little-endian + stream as UTF-8); counter = (domain, round, position, try);
-x = word 1 * 2**32 + word 0; an integer uniform in [1, n] is 1 + floor(x * n / 2**64), and x is rejected (try + 1) while
-x * n mod 2**64 < 2**64 mod n. So no draw depends on how many others were made before it.
+sha256("draftgate rng/1\\0" + seed as 8 bytes little-endian + stream as UTF-8); counter = (domain, round, position,
+try); x = word 1 * 2**32 + word 0; an integer uniform in [1, n] is 1 + floor(x * n / 2**64), and x is rejected (try + 1)
+while x * n mod 2**64 < 2**64 mod n. So no draw depends on how many others were made before it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The declared law `masses/1`: processed logits to unsigned integers that sum to exactly 2**48, and what is done with them.
+"""The declared law `masses/1`: processed logits to unsigned integers that sum to exactly 2**48, and their uses.
 
-For float32 logits x (edits applied; -inf is a masked token, mass 0), temperature T, m = max x, all in float32 with every
+For float32 logits x (edits applied; -inf is a masked token, mass 0), temperature T, m = max x, all in float32, every
 operation rounded separately (no fused multiply-add), c = float32(log2(e) / T):
 
 1. t_i = max((x_i - m) * c, -64);  w_i = 2**t_i by our own polynomial (`native/law.inc`: nearest integer plus fraction)
@@ -128,7 +128,7 @@ def peak(
     edits: Edits | None = None,
     mask: npt.NDArray[np.uint32] | None = None,
 ) -> tuple[int, float, float]:
-    """(argmax, entropy in nats, probability of the argmax) under a temperature, for greedy drafts and their policies."""
+    """(argmax, entropy in nats, probability of the argmax) under a temperature: for greedy drafts."""
     ids, values = edits if edits is not None else (None, None)
     status, token, entropy, top = _sampling.peak(logits, scale, ids, values, mask)
     if status:

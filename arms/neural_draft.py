@@ -45,7 +45,7 @@ class Truncation:
         return cls(str(kind), context_limit, stride)
 
     def start(self, context_tokens: int, largest_k: int) -> int | None:
-        """Index of the first token the draft sees in a round that begins with this context; None: it proposes nothing."""
+        """Index of the first token the draft sees in a round with this context; None: it proposes nothing."""
         over = context_tokens + largest_k - self.capacity
         if over <= 0:
             return 0
@@ -80,10 +80,8 @@ class NeuralDraft:
         self.start = truncation.start(len(prompt), self.maximum) or 0
         self.cache: Cache = self._new_cache()
         self.tx: Transaction | None = None
-        self.sure = 0
-        """Tokens of the open transaction whose forward call succeeded."""
         self.fed = 0
-        """Of those, authoritative ones fed before the first proposal."""
+        """Authoritative tokens of the open transaction, ahead of the proposals."""
         self._rows: list[Masses] = []
         self._full: npt.NDArray[np.float32] | None = None
 
@@ -124,6 +122,7 @@ class NeuralDraft:
                 token, probability, top, bits = self._draw(feed, len(proposal.tokens), draws, proposal)
             except (NonFinite, RowError):
                 proposal.numeric = True  # what was drawn stays and is verified: dropping it would not be exact
+                self.abandon()
                 break
             proposal.tokens.append(token)
             entropy.append(bits)
@@ -150,7 +149,7 @@ class NeuralDraft:
 
     def _begin(self, context: Sequence[int], lacking: int) -> int:
         self._follow(context)
-        self.tx, self.sure, self.fed = self.cache.begin(), 0, lacking
+        self.tx, self.fed = self.cache.begin(), lacking
         return self.state.mark()
 
     def _follow(self, context: Sequence[int]) -> None:
@@ -178,7 +177,6 @@ class NeuralDraft:
         logits: Logits = self.engine.verify_linear(self.tx, feed, "last")
         self.forward_ns += perf_counter_ns() - started
         self.calls += 1
-        self.sure += len(feed)
         return self._spread(logits[0])
 
     def _spread(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -198,7 +196,7 @@ class NeuralDraft:
 
     def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
         if self.tx is not None:
-            self.tx.commit_prefix(min(self.fed + accepted, self.sure))
+            self.tx.commit_prefix(min(self.fed + accepted, self.tx.appended))
             self.tx = None
         self._follow(context)
         if proposed:

@@ -146,7 +146,8 @@ def _take(spec: dict[str, Any], name: str, kind: type, low: float, high: float, 
     value = spec.pop(name, default)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
+    good = isinstance(value, int | float) and isinstance(value, kind) and not isinstance(value, bool)
+    if not good or not low <= value <= high:
         raise ArmError(f"policy.{name} must be a {kind.__name__} in [{low:g}, {high:g}], not {value!r}")
     return value
 

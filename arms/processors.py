@@ -55,7 +55,7 @@ def _count(decoding: Mapping[str, Any], name: str) -> int:
 
 
 def checked(decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """The decoding section with defaults filled in. Raises ArmError naming an unknown processor or a value out of range."""
+    """The decoding section, defaults filled in. Raises ArmError naming an unknown processor or a value out of range."""
     unknown = sorted(set(decoding) - set(DEFAULTS))
     if unknown:
         raise ArmError(f"unknown processor {unknown[0]!r} in decoding; known: {', '.join(DEFAULTS)}")
@@ -143,7 +143,7 @@ class ProcessorChain:
 
 
 class ChainState:
-    """History-dependent state of one side of one request. Transactional: `push` what follows, `rollback` to a `mark`."""
+    """What depends on the history, for one side of one request. Transactional: `push`, and `rollback` to a `mark`."""
 
     def __init__(self, chain: ProcessorChain, prompt: Sequence[int]) -> None:
         self.chain = chain
@@ -204,7 +204,7 @@ class ChainState:
         return law.argmax(logits, edits, mask)
 
     def peak(self, logits: npt.NDArray[np.float32]) -> tuple[int, float, float]:
-        """(argmax, entropy in nats, probability of the argmax); at temperature 0 the latter two are at temperature 1."""
+        """(argmax, entropy in nats, probability of the argmax); at temperature 0 the latter two are those at 1."""
         edits, mask = self.edits(logits)
         return law.peak(logits, self.chain.scale, edits, mask)
 
@@ -229,7 +229,8 @@ class ChainState:
 
     def banned(self) -> set[int]:
         """Tokens that bad words or the minimum length forbid at this point of the history."""
-        chain, out = self.chain, set()
+        chain = self.chain
+        out: set[int] = set()
         if self.new_tokens < chain.min_new_tokens:
             out.update(chain.stop_ids)
         for *head, last in chain.bad_words:
@@ -258,7 +259,7 @@ class ChainState:
 
 
 class _EditTable:
-    """The tokens whose logits are edited, one slot each, so that a row costs the tokens edited and not the vocabulary."""
+    """The tokens whose logits are edited, one slot each: a row costs the tokens edited, not the vocabulary."""
 
     def __init__(self, chain: ProcessorChain) -> None:
         self.chain = chain

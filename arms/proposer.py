@@ -41,7 +41,7 @@ class Proposer(Protocol):
         """K, the largest k its policy can ask for."""
 
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
-        """At most ``k`` >= 1 tokens to follow ``context`` (prompt and emitted, pending last). Greedy: ``draws`` None.
+        """At most ``k`` >= 1 tokens to follow ``context`` (prompt and emitted, pending last).
 
         Opens what it needs provisionally; `settle` or `abandon` follows.
         """
@@ -59,6 +59,6 @@ class Proposer(Protocol):
         """Everything later proposals depend on; equal to that of a proposer freshly fed the same tokens."""
 
     def twin(self, context: Sequence[int]) -> Proposer:
-        """A fresh proposer in the state this one should be in after ``context``: caches fed anew to the same lengths."""
+        """A fresh proposer in the state this one should be in after ``context``, caches fed anew to the same lengths."""
 
     def close(self) -> None: ...

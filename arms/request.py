@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled", "error"]
 Outcome = Literal["accepted_all", "rejected", "stop", "length", "champion_step", "failed"]
-"""How a round ended: bonus drawn; correction drawn; a stop token inside the block; the budget used up inside the block;
-k = 0, one champion token; aborted."""
+"""How a round ended: bonus drawn; correction drawn; a stop token inside the block; the budget used up inside the
+block; k = 0, one champion token; aborted."""
 Censored = Literal["none", "length", "context", "cancelled"]
-"""Why the round proposed or tested fewer than it asked for, when that was exogenous. A stop is terminal, not censoring."""
+"""Why the round proposed or tested fewer than it asked for, when that was exogenous; a stop is terminal instead."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Completion:
     counters: dict[str, int] = field(default_factory=dict)
     """draft_numeric, forced_tokens, …"""
     trace: list[dict[str, Any]] = field(default_factory=list)
-    """Private, for the replay audit: per round its number, requested, proposals, deterministic, accepted, outcome, forced
-    tokens, all emitted tokens, draft_numeric."""
+    """Private, for the replay audit: per round its number, requested, proposals, deterministic, accepted, outcome,
+    forced tokens, all emitted tokens, draft_numeric."""
     receipt: dict[str, Any] | None = None
     """Privacy-safe (`arms/receipt.py`)."""
 

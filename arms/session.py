@@ -352,7 +352,7 @@ class Session:
         }
 
     def twin(self) -> Session:
-        """A fresh session fed the same authoritative tokens: its fingerprint must equal this one's. Close it after use."""
+        """A fresh session fed the same authoritative tokens; its fingerprint must equal this one's. Close it."""
         proposer = self.proposer.twin(self.context) if self.proposer is not None else None
         twin = Session(self.champion, self.request, self.rounds, proposer, self.draws_of, None, self.probe_rate)
         for token in self.emitted:

@@ -1,4 +1,4 @@
-"""The two exact rounds. Free of I/O; `q` is the champion's processed distribution and authoritative, `p` the proposer's.
+"""The two exact rounds, free of I/O. q is the champion's processed distribution and authoritative, p the proposer's.
 
 Both verify a block of at least one proposal and decide it left to right; rows after the first rejection are never
 processed. Leviathan, Kalman and Matias (ICML 2023); Chen et al. (arXiv 2302.01318); here on integer masses, so that
@@ -34,7 +34,7 @@ def greedy_round(proposal: Proposal, champion: Verification, stops: Stops, remai
 def stochastic_round(
     proposal: Proposal, champion: Verification, draws: Draws, stops: Stops, remaining: int
 ) -> Decision:
-    """Accept proposal y with probability min(1, q(y)/p(y)); at the first rejection draw from the residual; else a bonus."""
+    """Accept y with probability min(1, q(y)/p(y)); at the first rejection draw from the residual; else a bonus."""
     champion.verify(proposal.tokens)
     emitted: list[int] = []
     for i, proposed in enumerate(proposal.tokens):

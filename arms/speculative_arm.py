@@ -1,4 +1,4 @@
-"""An arm that proposes: any proposer in front of the exact rounds, and the champion alone when it breaks at the start."""
+"""An arm that proposes: any proposer before the exact rounds, and the champion alone when it breaks at the start."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from . import speculation
 from .champion_alone import ChampionAlone, champion_rounds
-from .draws import Draws
+from .draws import Draws, PhiloxDraws
 from .finalise import finalised
 from .proposer import Proposer
 from .request import Completion, OnTokens, Request
 from .round import Decision, Proposal
-from .session import Cancellation, Champion, DrawsOf, PhiloxDraws, Session
+from .session import Cancellation, Champion, DrawsOf, Session
 
 RECOVERABLE = ("draft_failed", "proposal_invariant", "residual_invariant")
 """Failures of the proposing side: before the first token the champion alone may take over, which is recorded."""
@@ -76,7 +76,7 @@ class SpeculativeArm:
         broken: Completion,
         started: int,
     ) -> Completion:
-        """Champion-alone from the prompt; its times count from the first attempt's start, whose rounds stay recorded."""
+        """Champion-alone from the prompt; its times count from the start of the first attempt, whose rounds stay."""
         lost = perf_counter_ns() - started
         alone = ChampionAlone(self.name, self.champion, 0.0, self.identities, self.draws)
         completion = alone.generate(request, on_tokens, cancellation)
