@@ -36,7 +36,8 @@ class Batch:
 class Sequences:
     """All sequences of a corpus in memory, and batches of them."""
 
-    def __init__(self, paths: list[Path], batch_tokens: int, hidden: bool) -> None:
+    def __init__(self, paths: list[Path], batch_tokens: int, hidden: bool, clean: list[int] | None = None) -> None:
+        """``clean``: indices of the sequences that may be used; None for all."""
         shards = [load(path) for path in paths]
         self.ids = np.concatenate([s.ids for s in shards])
         self.lengths = np.concatenate([s.lengths for s in shards])
@@ -49,10 +50,9 @@ class Sequences:
         answers = self.lengths - self.prompts
         self.answer_starts = np.concatenate(([0], np.cumsum(answers)[:-1]))
         self.batch_tokens = batch_tokens
-        count = len(self.lengths)
-        held = min(HELD_OUT, max(1, count // 10))
-        self.training = np.arange(count - held)
-        self.held_out = np.arange(count - held, count)
+        usable = np.arange(len(self.lengths)) if clean is None else np.array(clean, np.int64)
+        held = min(HELD_OUT, max(1, len(usable) // 10))
+        self.training, self.held_out = usable[:-held], usable[-held:]
 
     @property
     def answer_tokens(self) -> int:

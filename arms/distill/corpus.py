@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..errors import ArmError
 from .contamination import Filter
@@ -62,19 +63,21 @@ class _Slot:
             model.engine.verify_linear(tx, ids[:-1], rows="none")
             tx.commit_prefix(len(ids) - 1)
 
-    def choose(self, row: npt.NDArray[np.float32]) -> int:
-        """The next token from one row of logits; keeps the champion's distribution of it."""
-        best = np.argpartition(row, -TOP)[-TOP:]
-        best = best[np.argsort(-row[best], kind="stable")]
-        top = row[best].astype(np.float64)
-        peak = float(top[0])
-        log_z = peak + float(np.log(np.exp(row.astype(np.float64) - peak).sum()))
-        self.top_ids.append(best.astype(np.int32))
-        self.top_log_p.append((top - log_z).astype(np.float16))
+    def choose(self, top_ids: npt.NDArray[np.int32], top_log_p: npt.NDArray[np.float32]) -> int:
+        """The next token from the champion's K best; keeps their probabilities."""
+        self.top_ids.append(top_ids)
+        self.top_log_p.append(top_log_p.astype(np.float16))
         if self.prompt.temperature == 0.0:
-            return int(best[0])
-        weights = np.exp((top - peak) / self.prompt.temperature)
-        return int(best[self.rng.choice(TOP, p=weights / weights.sum())])
+            return int(top_ids[0])
+        weights = np.exp((top_log_p - top_log_p[0]).astype(np.float64) / self.prompt.temperature)
+        return int(top_ids[self.rng.choice(TOP, p=weights / weights.sum())])
+
+
+def best(rows: list[npt.NDArray[np.float32]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """The K most probable tokens of every row and their log-probabilities: int32 and float32 [B, K], best first."""
+    logits = torch.from_numpy(np.concatenate(rows))
+    values, ids = logits.topk(TOP)
+    return ids.int().numpy(), (values - logits.logsumexp(-1, keepdim=True)).numpy()
 
 
 def generate(model: Any, prompts: Iterator[TrainingPrompt], count: int, progress: Progress) -> Iterator[_Slot]:
@@ -97,9 +100,9 @@ def generate(model: Any, prompts: Iterator[TrainingPrompt], count: int, progress
         transactions = [slot.cache.begin() for slot in running]
         rows = model.engine.verify_batch([(tx, slot.ids[-1:]) for tx, slot in zip(transactions, running, strict=True)])
         still: list[_Slot] = []
-        for slot, tx, row in zip(running, transactions, rows, strict=True):
+        for slot, tx, ids, log_p in zip(running, transactions, *best(rows), strict=True):
             tx.commit_prefix(1)
-            token = slot.choose(row[-1])
+            token = slot.choose(ids, log_p)
             slot.ids.append(token)
             if token in stops or len(slot.ids) - slot.prompt_tokens >= MAX_NEW_TOKENS:
                 slot.cache.close()
@@ -142,23 +145,23 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     _require_room(folder, tokens, model.engine.hidden_width if hidden else 0)
     paths: list[Path] = []
-    texts: list[str] = []
+    sources: list[str] = []
     have = 0
     while have < tokens:
         path = folder / f"shard-{len(paths):04d}.npz"
         if not path.exists():
-            _write_shard(model, path, seed + len(paths), texts, contamination, hidden, progress)
+            _write_shard(model, path, seed + len(paths), sources, contamination, hidden, progress)
         shard = load(path)
-        texts.extend(answers(model, shard))
+        sources.extend(answers(model, shard))
         have += shard.answer_tokens
         paths.append(path)
     return paths
 
 
 def _write_shard(
-    model: Any, path: Path, seed: int, texts: list[str], contamination: Filter, hidden: bool, progress: Progress
+    model: Any, path: Path, seed: int, sources: list[str], contamination: Filter, hidden: bool, progress: Progress
 ) -> None:
-    clean = contamination.keep(training_prompts(seed, list(texts)))
+    clean = contamination.keep(training_prompts(seed, list(sources)))
     slots = list(generate(model, clean, SHARD_SEQUENCES, progress))
     arrays: dict[str, npt.NDArray[Any]] = {
         "ids": np.concatenate([np.array(s.ids, np.int32) for s in slots]),
@@ -198,6 +201,17 @@ def answers(model: Any, shard: Shard) -> list[str]:
         start += length
         if len(ids) >= 40:
             out.append(model.tokenizer.decode(ids).strip())
+    return out
+
+
+def texts(model: Any, paths: list[Path]) -> list[str]:
+    """Every sequence of the corpus as text, prompt and answer."""
+    out = []
+    for path in paths:
+        shard, start = load(path), 0
+        for length in shard.lengths.tolist():
+            out.append(model.tokenizer.decode(shard.ids[start : start + length].tolist()))
+            start += length
     return out
 
 

@@ -48,16 +48,7 @@ class MiniRecipe:
 
 def conversations(teacher: Any, paths: list[Path]) -> list[str]:
     """Every sequence of a teacher's corpus as text with the template's marks, the teacher's system line left out."""
-    texts = []
-    for path in paths:
-        shard, start = corpus.load(path), 0
-        for length in shard.lengths.tolist():
-            ids = shard.ids[start : start + length].tolist()
-            start += length
-            text = teacher.tokenizer.decode(ids)
-            user = text.find("<|im_start|>user")
-            texts.append(text[user:] if user >= 0 else text)
-    return texts
+    return [text[max(0, text.find("<|im_start|>user")) :] for text in corpus.texts(teacher, paths)]
 
 
 def train_tokenizer(texts: list[str], vocabulary: int) -> Tokenizer:

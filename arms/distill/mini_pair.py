@@ -9,9 +9,10 @@ from typing import Any
 
 from . import corpus
 from .batches import Sequences
+from .contamination import Filter
 from .fit import Report
 from .mini import MiniRecipe, train_champion
-from .pipeline import Recipe, contamination_filter, distill, make_receipt
+from .pipeline import Recipe, distill, make_receipt
 from .receipt import TrainingReceipt, write
 
 
@@ -30,7 +31,7 @@ def train_pair(
 
     out.mkdir(parents=True, exist_ok=True)
     champion_path, draft_path = out / "mini-champion.gguf", out / "mini-draft.gguf"
-    filter_ = contamination_filter()
+    filter_ = Filter.shipped()
     began = time.monotonic()
     paths = corpus.build(teacher, work / "corpus", tokens, recipe.seed, filter_, False, lambda n: None)
     generation_s = time.monotonic() - began

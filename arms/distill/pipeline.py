@@ -44,14 +44,6 @@ class Recipe:
     layers: int = 3
 
 
-def contamination_filter() -> Filter:
-    """The strata's n-gram hashes as shipped. Raises ArmError when they are missing."""
-    from ...strata import sealing
-
-    hashes, words, digest = sealing.load_ngram_hashes()
-    return Filter(hashes, digest, words)
-
-
 def licence_of(model: Any) -> str:
     """The champion's licence. Raises ArmError where its file names none: what is trained on it could not be shared."""
     licence = model.file.metadata.get("general.license")
@@ -71,7 +63,7 @@ def distill(model: Any, recipe: Recipe, out: Path, work: Path, licence: str, rep
     if recipe.kind not in ("feature", "independent"):
         raise ArmError(f"unknown kind of draft {recipe.kind!r}: feature or independent")
     feature = recipe.kind == "feature"
-    filter_ = contamination_filter()
+    filter_ = Filter.shipped()
     began = time.monotonic()
     made = 0
 
@@ -83,7 +75,9 @@ def distill(model: Any, recipe: Recipe, out: Path, work: Path, licence: str, rep
 
     paths = corpus.build(model, work / "corpus", recipe.tokens, recipe.seed, filter_, feature, progress)
     generation_s = time.monotonic() - began
-    data = Sequences(paths, recipe.batch_tokens, feature)
+    # Once more over whole sequences, answers included: the strata may have grown since the corpus was begun.
+    clean = filter_.clean(corpus.texts(model, paths))
+    data = Sequences(paths, recipe.batch_tokens, feature, clean)
     torch.manual_seed(recipe.seed)
     weights = champion_weights.read(model.file)
     vocabulary = weights.embedding.shape[0]
