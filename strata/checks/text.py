@@ -113,11 +113,12 @@ def list_of_n(check: Mapping[str, Any], answer: str) -> float:
 def contains(check: Mapping[str, Any], answer: str) -> float:
     """Share of the conditions met, case and spaces aside: each of ``all``, one of ``any``, and 0 if one of ``none``."""
     text = folded(answer)
-    if any(folded(word) in text for word in check.get("none", ())):
+    raw = unicodedata.normalize("NFKC", answer).casefold()
+    if any(says(raw if word != word.strip() else text, word) for word in check.get("none", ())):
         return 0.0
-    met = [folded(word) in text for word in check.get("all", ())]
+    met = [says(text, word) for word in check.get("all", ())]
     if "any" in check:
-        met.append(any(folded(word) in text for word in check["any"]))
+        met.append(any(says(text, word) for word in check["any"]))
     if not met:
         return 1.0 if text else 0.0
     return sum(met) / len(met)
@@ -132,6 +133,15 @@ def validate_contains(check: Mapping[str, Any]) -> None:
 def equals(check: Mapping[str, Any], answer: str) -> float:
     """1 when the answer is the text, spaces, case, quotes and a closing full stop aside."""
     return float(_bare(answer) == _bare(check["text"]))
+
+
+def says(text: str, word: str) -> bool:
+    """Whether a folded text holds a word. A number is not found inside a longer one; edge spaces of the word count."""
+    edge = word != word.strip()
+    wanted = unicodedata.normalize("NFKC", word).casefold() if edge else folded(word)
+    before = r"(?<!\d)(?<!\d[.,])" if wanted[:1].isdigit() else ""
+    after = r"(?![.,]?\d)" if wanted[-1:].isdigit() else ""
+    return re.search(before + re.escape(wanted) + after, text) is not None
 
 
 def folded(text: str) -> str:
