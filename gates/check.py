@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from .evidence import Evidence
 from .result import GateResult, Requirement, Status
+
+
+def frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters that nobody changes in passing."""
+    return MappingProxyType(dict(values))
 
 
 class Check:
@@ -15,7 +21,7 @@ class Check:
     id: ClassVar[str]
     asks: ClassVar[str]
     """The question in plain words."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, Any]] = frozen({})
     thresholds: ClassVar[tuple[str, ...]] = ()
     """Parameters a plan must state itself; the rest may be left out."""
     default_requirement: ClassVar[Requirement] = "required"

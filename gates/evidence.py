@@ -47,6 +47,7 @@ class Evidence:
     audits: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Bodies of the audit records by name."""
     deviations: Sequence[Mapping[str, Any]] = ()
+    canaries: Sequence[Mapping[str, Any]] = ()
     table_problems: Sequence[str] = ()
     """Tables whose bytes, plan id or schema are not what the ledger says."""
     with_excluded: bool = False
@@ -118,11 +119,13 @@ def load_evidence(run_dir: Path | str) -> Evidence:
         frames[name], trouble = _read(root, name, plan_id)
         problems += trouble
     audits: dict[str, list[Mapping[str, Any]]] = {}
-    deviations = []
-    for record in reading.records.of_kind("audit", "deviation"):
+    deviations, canaries = [], []
+    for record in reading.records.of_kind("audit", "deviation", "canary"):
         body = record.body
         if record.kind == "audit":
             audits.setdefault(str(body.get("name", "")), []).append(body)
+        elif record.kind == "canary":
+            canaries.append(body)
         else:
             deviations.append(body)
     return Evidence(
@@ -131,6 +134,7 @@ def load_evidence(run_dir: Path | str) -> Evidence:
         ledger=ledger,
         audits=audits,
         deviations=tuple(deviations),
+        canaries=tuple(canaries),
         table_problems=tuple(problems),
         **frames,
     )

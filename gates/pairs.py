@@ -57,6 +57,8 @@ def paired(
     if not needed <= set(frame.columns):
         return Paired({}, {}, {"": f"requests lack {', '.join(sorted(needed - set(frame.columns)))}"})
     work = _rows(evidence, arm, baseline, column, group)
+    if not evidence.greedy and baseline == BASELINE and not per_token and not work.loc[~work["is_arm"], "forced"].all():
+        return Paired({}, {}, {"": f"{baseline} was not timed on the candidate's own tokens"})
     for name in (arm, baseline):
         if not bool((work["is_arm"] == (name == arm)).any()):
             return Paired({}, {}, {"": f"no timed requests of arm {name}"})
@@ -103,6 +105,7 @@ def _rows(evidence: Evidence, arm: str, baseline: str, column: str, group: pd.Se
             "turn": picked["turn"].to_numpy() if "turn" in picked else 0,
             "value": pd.to_numeric(picked[column], errors="coerce").to_numpy(float),
             "tokens": picked["new_tokens"].to_numpy(float) if "new_tokens" in picked else np.nan,
+            "forced": picked["forced"].to_numpy(bool) if "forced" in picked else False,
             "excluded": excluded.to_numpy(bool) & (not evidence.with_excluded),
         }
     )
@@ -134,6 +137,8 @@ def _matrix(rows: pd.DataFrame, per_token: bool) -> tuple[Array, tuple[str, ...]
     ratio = np.log(total[1]) - np.log(total[0])
     if dropped.all():
         raise _Unusable("every pair was excluded")
+    left = ~dropped.all(axis=1)
+    ratio, total, prompts = ratio[left], total[:, left], prompts[left]
     family_of = rows.drop_duplicates("prompt").set_index("prompt")["family"].reindex(prompts)
     family, families = pd.factorize(family_of)
     if len(families) == len(prompts):

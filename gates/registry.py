@@ -11,7 +11,11 @@ from typing import Any, get_args
 from .check import Check
 from .result import Requirement
 
-MODULES = ("record", "greedy", "speed")
+MODULES = (
+    "record", "greedy", "law", "audited", "quality", "control", "speed", "tail", "ttft", "break_even", "lookup",
+    "liveness",
+    "resources",
+)  # fmt: skip
 """Under `gates/checks/`, in the order in which gates are shown."""
 
 
@@ -22,7 +26,12 @@ def checks() -> Mapping[str, type[Check]]:
     for name in MODULES:
         module = importlib.import_module(f".checks.{name}", __package__)
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Check) and hasattr(value, "id"):
+            if (
+                isinstance(value, type)
+                and issubclass(value, Check)
+                and hasattr(value, "id")
+                and value.__module__ == module.__name__
+            ):
                 found.setdefault(value.id, value)
     return found
 

@@ -14,6 +14,7 @@ import pandas as pd
 from ..evidence import BASELINE, Evidence, Ledger
 from ..registry import default_gates
 
+AUDITS = ("conformance", "causality", "replay", "enumeration", "reliability", "deletion", "privacy", "provenance")
 HARDWARE = {"architecture": "simulated", "instruction_sets": [], "cores": 2, "memory_class": "simulated"}
 
 
@@ -50,7 +51,7 @@ class World:
     """Overrides of the plan."""
 
 
-KINDS = {
+KINDS: Mapping[str, Mapping[str, Any]] = {
     "champion_again": {"kind": "champion_alone"},
     "slowed_dummy": {"kind": "champion_alone", "slowdown": 0.05},
     "prompt_lookup": {"kind": "prompt_lookup", "k": 5, "min_ngram": 2, "max_ngram": 4},
@@ -72,7 +73,7 @@ def plan_of(world: World) -> dict[str, Any]:
         }
         for name in world.strata
     ]
-    arms = [{"name": BASELINE, "kind": "champion_alone"}]
+    arms: list[dict[str, Any]] = [{"name": BASELINE, "kind": "champion_alone"}]
     arms += [{"name": name, **KINDS.get(name, {"kind": "neural_draft"})} for name in world.arms]
     return {
         "format": "draftgate-plan/1",
@@ -118,8 +119,30 @@ def simulate(world: World, rng: np.random.Generator, plan: Mapping[str, Any] | N
     plan_id = hashlib.sha256(str(world.plan.get("name", "simulated")).encode()).hexdigest()
     requests = pd.concat([_requests(world, name, rng) for name in (world.strata)], ignore_index=True)
     environment = {"hardware_class": HARDWARE}
+    audits = {name: ({"name": name, "ok": True, "n": 100, "detail": {}},) for name in AUDITS}
+    canaries = [
+        {
+            "arm": world.candidate,
+            "where": where,
+            "index": 0,
+            "rounds": 4,
+            "proposed": 16,
+            "accepted": 12,
+            "new_tokens": 16,
+        }
+        for where in ("start", "middle", "end")
+    ]
     ledger = Ledger(({"seq": 0, "kind": "plan", "body": {"plan_id": plan_id, "environment": environment}},))
-    return Evidence(plan, plan_id, requests, _rounds(world, requests), ledger=ledger)
+    return Evidence(
+        plan,
+        plan_id,
+        requests,
+        _rounds(world, requests),
+        _memory(world),
+        ledger=ledger,
+        audits=audits,
+        canaries=canaries,
+    )
 
 
 def _requests(world: World, stratum: str, rng: np.random.Generator) -> pd.DataFrame:
@@ -144,6 +167,7 @@ def _requests(world: World, stratum: str, rng: np.random.Generator) -> pd.DataFr
                     "turn": 0,
                     "entry": "warm",
                     "order": order,
+                    "unit": [f"{stratum}/b{j}" for _ in prompt for j in range(b)],
                     "prompt_tokens": np.repeat(50 + np.arange(p), b),
                     "new_tokens": world.tokens,
                     "finish_reason": "length",
@@ -157,7 +181,8 @@ def _requests(world: World, stratum: str, rng: np.random.Generator) -> pd.DataFr
                     "excluded": "",
                     "failure": "",
                     "fallback": "",
-                    "quality": np.full(count, np.nan),
+                    "quality": np.full(count, 1.0),
+                    "accepted": 0,
                 }
             )
         )
@@ -182,4 +207,17 @@ def _rounds(world: World, requests: pd.DataFrame) -> pd.DataFrame:
         emitted=np.where(whole, 5, 3),
         outcome=np.where(whole, "accepted_all", "rejected"),
         censored="none",
+    )
+
+
+def _memory(world: World) -> pd.DataFrame:
+    """One peak a process: 200 MiB, 5 % more for the candidate."""
+    names = [(s, b, a) for s in world.strata for b in range(max(world.blocks, 5)) for a in (BASELINE, *world.arms)]
+    return pd.DataFrame(
+        {
+            "unit": [f"{s}/b{b}" for s, b, _ in names],
+            "arm": [a for _, _, a in names],
+            "block": [b for _, b, _ in names],
+            "peak_resident_bytes": [int(200 * 2**20 * (1.05 if a == world.candidate else 1.0)) for _, _, a in names],
+        }
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..check import Check
+from ..check import Check, frozen
 from ..event_classes import event_classes
 from ..evidence import BASELINE, Evidence
 from ..result import GateResult
@@ -19,7 +19,7 @@ SAME = ["output_digest", "new_tokens", "finish_reason"]
 class ExactGreedy(Check):
     id = "exact-greedy"
     asks = "Is every greedy answer the champion's own, token for token, end included?"
-    defaults = {"mismatches": 0, "classes": ("accepted_all", "rejected"), "occurrences": 59}
+    defaults = frozen({"mismatches": 0, "classes": ("accepted_all", "rejected"), "occurrences": 59})
 
     def evaluate(self, evidence: Evidence) -> GateResult:
         if not evidence.greedy:

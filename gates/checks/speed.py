@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..check import Check
+from ..check import Check, frozen
 from ..evidence import BASELINE, Evidence
 from ..intervals import Estimate, Estimates, estimate
 from ..pairs import Paired, paired
@@ -99,7 +99,7 @@ def totals_claim(pairs: Paired, weights: Mapping[str, float]) -> Claim:
 class Speedup(TimingCheck):
     id = "speedup"
     asks = "Is the candidate enough faster, end to end, in every designated stratum and overall?"
-    defaults = {"minimum": 1.15, "prompts": 20, "designated_prompts": 40}
+    defaults = frozen({"minimum": 1.15, "prompts": 20, "designated_prompts": 40})
     thresholds = ("minimum",)
 
     def evaluate(self, evidence: Evidence) -> GateResult:
@@ -196,7 +196,7 @@ def _said(status: str, lines: list[Line], total: Line, minimum: float) -> str:
 class NoRegression(TimingCheck):
     id = "no-regression"
     asks = "Is the policy, as deployed, never slower than a small allowance, in any stratum?"
-    defaults = {"slowdown": 1.05, "prompts": 20, "designated_prompts": 40}
+    defaults = frozen({"slowdown": 1.05, "prompts": 20, "designated_prompts": 40})
     thresholds = ("slowdown",)
 
     def evaluate(self, evidence: Evidence) -> GateResult:

@@ -1,0 +1,78 @@
+"""Acceptance against the entropy of the proposal: does the draft know when it will be refused?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special
+
+from .acceptance import linearised, log_odds_interval
+
+COLUMNS = ("arm", "bin", "low", "high", "entropy", "acceptance", "lower", "upper", "tested", "clusters")
+
+
+def entropy_calibration(rounds: pd.DataFrame, bins: int = 10, confidence: float = 0.95) -> pd.DataFrame:
+    """Share accepted of the proposals whose acceptance was decided, by bins of the draft's entropy (nats), per arm.
+
+    ``rounds`` needs ``arm, stratum, prompt_id, accepted, tested, entropy`` (a list a round, one value a proposed
+    position; empty for deterministic proposers, which are left out). Bins hold equal numbers of proposals; intervals by
+    prompt cluster. Empty when nothing has an entropy.
+    """
+    parts = []
+    if len(rounds) and {"entropy", "tested", "accepted"} <= set(rounds.columns):
+        for arm, mine in rounds.groupby("arm", observed=True, sort=True):
+            table = _one(mine, bins, 1 - confidence)
+            if table is not None:
+                parts.append(table.assign(arm=str(arm)))
+    return pd.concat(parts, ignore_index=True)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
+
+
+def _one(rounds: pd.DataFrame, bins: int, alpha: float) -> pd.DataFrame | None:
+    length = np.array([len(e) if e is not None else 0 for e in rounds["entropy"]])
+    if not length.sum():
+        return None
+    value = np.concatenate([np.asarray(e, float) for e, n in zip(rounds["entropy"], length, strict=True) if n])
+    position = np.arange(len(value)) - np.repeat(np.cumsum(length) - length, length)
+    tested = np.repeat(rounds["tested"].to_numpy(int), length) > position
+    accepted = np.repeat(rounds["accepted"].to_numpy(int), length) > position
+    family = (
+        rounds["stratum"].astype(str)
+        + "\x00"
+        + rounds["family_id" if "family_id" in rounds else "prompt_id"].astype(str)
+    )
+    cluster, names = pd.factorize(family)
+    cluster = np.repeat(cluster, length)
+    use = tested & np.isfinite(value)
+    value, accepted, cluster = value[use], accepted[use], cluster[use]
+    if not len(value):
+        return None
+    edges = np.unique(np.quantile(value, np.linspace(0, 1, bins + 1)))
+    place = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, max(0, len(edges) - 2))
+    k = int(place.max()) + 1
+    below: npt.NDArray[np.float64] = (
+        np.bincount(cluster * k + place, minlength=len(names) * k).reshape(-1, k).astype(float)
+    )
+    above: npt.NDArray[np.float64] = np.bincount(
+        cluster * k + place, weights=accepted, minlength=len(names) * k
+    ).reshape(-1, k)
+    total = below.sum(axis=0)
+    share = np.divide(above.sum(axis=0), total, out=np.full(k, np.nan), where=total > 0)
+    se, clusters = linearised(above, below, share)
+    critical: npt.NDArray[np.float64] = -special.stdtrit(np.maximum(clusters - 1, 1), alpha / 2)
+    lower, upper = log_odds_interval(share, se, critical, clusters, alpha)
+    mean = np.divide(np.bincount(place, weights=value, minlength=k), total, out=np.full(k, np.nan), where=total > 0)
+    table = pd.DataFrame(
+        {
+            "bin": np.arange(k),
+            "low": edges[:k],
+            "high": edges[1 : k + 1] if len(edges) > 1 else edges[:k],
+            "entropy": mean,
+            "acceptance": share,
+            "lower": lower,
+            "upper": upper,
+            "tested": total.astype(int),
+            "clusters": clusters.astype(int),
+        }
+    )
+    return table[table["tested"] > 0]
