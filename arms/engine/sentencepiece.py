@@ -33,6 +33,15 @@ class ScoredPieces:
         self.fallback = [found[value] for value in range(256)]
 
     def encode(self, text: str) -> list[int]:
+        """Ids of ``text``. A character that is itself SPACE goes by its bytes: its token would come back a space."""
+        first, *rest = text.split(SPACE)
+        ids = self._merged(first)
+        for run in rest:
+            ids += [self.fallback[byte] for byte in SPACE.encode("utf-8")]
+            ids += self._merged(run)
+        return ids
+
+    def _merged(self, text: str) -> list[int]:
         pieces: list[str | None] = list(text.replace(" ", SPACE))
         after = list(range(1, len(pieces) + 1))
         before = list(range(-1, len(pieces) - 1))
