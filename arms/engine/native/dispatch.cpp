@@ -1,4 +1,5 @@
 // Chooses the kernels at run time.
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -21,10 +22,17 @@ bool runs(const std::string& name) {
   return false;
 }
 
+// (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24 when multiplication and addition round once, and 0 when they round twice.
+bool fuses() {
+  volatile float a = 1.000244140625f, c = -1.00048828125f;
+  return std::fma(float(a), float(a), float(c)) == 5.9604644775390625e-8f;
+}
+
 }  // namespace
 
 const Kernels& choose_kernels(const char* wanted) {
   const std::string name = wanted;
+  if (!fuses()) throw std::runtime_error("std::fma of this system's C library does not fuse");
   if (!name.empty() && name != "portable" && name != "avx2" && name != "avx512")
     throw std::invalid_argument("unknown kernel set '" + name + "'; there are portable, avx2 and avx512");
   if (!name.empty() && !runs(name))
