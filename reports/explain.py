@@ -125,9 +125,9 @@ def not_passed(result: GateResult) -> str:
 def _change(result: GateResult, text: GateText) -> str:
     if result.status in ("pass", "not-applicable"):
         return ""
-    if result.status == "inconclusive" and result.n:
-        return f"{text.change or 'More evidence.'} It rests on {count(result.n, 'independent unit')} so far."
-    return text.change or "More evidence, under a new plan."
+    if result.status in ("fail", "invalid"):
+        return text.change or "Another candidate, or other evidence, under a new plan."
+    return text.settle + (f" It rests on {count(result.n, 'independent unit')} so far." if result.n else "")
 
 
 def what_would_change(verdict: Verdict, explained: Sequence[Explained]) -> list[tuple[str, str]]:

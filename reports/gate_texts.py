@@ -22,7 +22,9 @@ class GateText:
     """Which side of the threshold passes; empty where there is no number to compare."""
     label: Label = "measured"
     change: str = ""
-    """What could turn a gate that did not pass."""
+    """What could turn a gate that failed or is invalid."""
+    settle: str = "More prompts or blocks under a new plan, until the interval clears the rule on one side."
+    """What could settle one that stayed open."""
     group: Literal["records", "exactness", "performance", "resources", "conduct"] = "conduct"
 
 
@@ -40,6 +42,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Were the models, tokenizer, template, prompts and code the very ones that the plan names?",
         "Numbers about another file say nothing about this one.",
         change="Restore the files that the plan names, or freeze a new plan for the files at hand, and run again.",
+        settle="Run the check again where every bound file can be read.",
         group="records",
     ),
     "complete": GateText(
@@ -47,6 +50,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Does every scheduled request have its record, in an unbroken chain?",
         "Missing requests are rarely missing at random.",
         change="Resume the run with the same command until every request is recorded.",
+        settle="Resume the run with the same command until every request is recorded.",
         group="records",
     ),
     "exact-greedy": GateText(
@@ -56,6 +60,8 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "=",
         change="Find the first differing token (the mismatch names request, position and both tokens) and repair "
         "the verifier.",
+        settle="More prompts, or a reduced-context battery, until every event class that the plan requires was seen "
+        "often enough.",
         group="exactness",
     ),
     "exact-law": GateText(
@@ -65,6 +71,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "<=",
         label="derived",
         change="Repair the sampling path, or score more tokens if the interval is merely too wide.",
+        settle="More scored tokens, until the interval of the shift lies inside the bound or outside it.",
         group="exactness",
     ),
     "logit-conformance": GateText(
@@ -73,6 +80,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Exactness rests on it: the champion that verifies must be the champion that writes.",
         "=",
         change="Make the engine's many-token path agree with its one-token path as declared.",
+        settle="Run the conformance audit as part of the run.",
         group="exactness",
     ),
     "quality": GateText(
@@ -82,6 +90,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Speed bought with worse answers is a loss.",
         ">=",
         change="Look at the prompts whose check failed; for an exact greedy arm any difference is a defect.",
+        settle="More prompts with a task check.",
         group="exactness",
     ),
     "control": GateText(
@@ -90,6 +99,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "If the controls miss, every timing below is in doubt, so the timing gates can then only be inconclusive.",
         "<=",
         change="Run on a quieter machine or with more blocks; a miss here never condemns the draft.",
+        settle="A quieter machine or more blocks; a miss here never condemns the draft.",
         group="performance",
     ),
     "speedup": GateText(
@@ -138,6 +148,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         ">=",
         label="derived",
         change="A smaller draft, a cheaper load, longer sessions (shown, not assumed), or a larger gain per token.",
+        settle="At least twelve cold loads of the draft, a declared session length, and more prompts.",
         group="performance",
     ),
     "beats-lookup": GateText(
@@ -147,6 +158,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         ">=",
         label="derived",
         change="A better draft, or adopting prompt lookup instead.",
+        settle="Prompt lookup as an arm of the same plan, and more prompts.",
         group="performance",
     ),
     "liveness": GateText(
@@ -155,6 +167,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Caches that drift apart show up as slowly falling acceptance.",
         label="measured",
         change="Look for state that leaks between requests.",
+        settle="Canary requests at start, middle and end of the run.",
         group="conduct",
     ),
     "memory": GateText(
@@ -163,6 +176,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "A process that is killed for memory has no latency.",
         "<=",
         change="A smaller draft, a smaller cache, or loading in another order.",
+        settle="A memory timeline from at least five fresh processes of each arm.",
         group="resources",
     ),
     "energy": GateText(
@@ -171,6 +185,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Time saved on battery can still be a loss.",
         "<=",
         change="Run on a machine whose energy counter can be read.",
+        settle="A machine whose energy counter can be read.",
         group="resources",
     ),
     "reliability": GateText(
@@ -178,6 +193,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Do rollback, cancellation and failure leave a clean state, and never a duplicated answer?",
         "A restart after visible output repeats or contradicts what the user has read.",
         change="Repair the failing transaction or cancellation case.",
+        settle="The audits that feed this gate, as part of the run.",
         group="conduct",
     ),
     "deletion": GateText(
@@ -185,6 +201,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Can speculation be removed and the champion's path stay as it was?",
         "What cannot be removed has to be kept for ever.",
         change="Remove the dependency of the champion's path on the speculative code.",
+        settle="The audits that feed this gate, as part of the run.",
         group="conduct",
     ),
     "privacy": GateText(
@@ -192,6 +209,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Are receipts and tables free of prompts, answers, token strings and local paths?",
         "Evidence is meant to be shared; private text is not.",
         change="Remove the field that the check names.",
+        settle="The audits that feed this gate, as part of the run.",
         group="conduct",
     ),
     "provenance": GateText(
@@ -199,6 +217,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Is it recorded where the draft comes from, and that it was not trained on these prompts?",
         "A draft that has seen the test prompts looks better than it is.",
         change="Supply the receipt written when the draft was trained, or train without the overlapping prompts.",
+        settle="The audits that feed this gate, as part of the run.",
         group="conduct",
     ),
 }

@@ -128,7 +128,7 @@ def _strata(page: Page) -> str:
             s.tokens_per_round,
             s.quality,
         ]
-        for s in page.strata
+        for s in page.strata.rows
     ]
     if not rows:
         return ""

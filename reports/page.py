@@ -14,7 +14,7 @@ from .gate_texts import GROUPS, LABELS
 from .numbers import count, quantity
 from .plan_document import ADOPTION, DELETION, SOURCES, Criterion, Source, state_of
 from .records import RunRecords
-from .strata_table import StratumRow, axis_of, speed_rows, stratum_rows
+from .strata_table import StrataTable, strata_table
 
 ALWAYS_NOT_SHOWN = (
     "Anything about prompts unlike these: the intervals speak of prompts such as those sampled, not of all prompts.",
@@ -38,9 +38,7 @@ class Page:
     gates: Sequence[Explained]
     groups: Sequence[tuple[str, Sequence[Explained]]]
     counts: Mapping[str, int]
-    strata: Sequence[StratumRow]
-    one: float
-    """Where a speed-up of 1 lies on the axis of the interval drawings, in percent."""
+    strata: StrataTable
     change: Sequence[tuple[str, str]]
     not_shown: Sequence[str]
     decision_card: Mapping[str, Any]
@@ -63,7 +61,6 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
     gates = [explain(g) for g in verdict.gates]
     by_id: dict[str, GateResult] = {g.id: g for g in verdict.gates}
     decoding = "stochastic" if float((plan.get("decoding") or {}).get("temperature") or 0) > 0 else "greedy"
-    axis = axis_of(speed_rows(verdict))
     counts: dict[str, int] = {}
     for g in verdict.gates:
         counts[g.status] = counts.get(g.status, 0) + 1
@@ -83,8 +80,7 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
             if any(e.text.group == g for e in gates)
         ],
         counts=counts,
-        strata=stratum_rows(records, verdict),
-        one=axis.percent(1.0) if axis else 50.0,
+        strata=strata_table(records, verdict),
         change=what_would_change(verdict, gates),
         not_shown=[*_strings(extra.get("not_shown")), *ALWAYS_NOT_SHOWN],
         decision_card=dict(extra.get("decision_card") or {}),

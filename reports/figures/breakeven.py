@@ -40,13 +40,14 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     ax = fig.subplots()
     how = style.look(records.candidate, records.arms)
     x = table["session_tokens"].to_numpy(float)
-    top = float(np.clip(np.nanmax(table["upper"].to_numpy(float)), 1.4, 3.0))
+    drawn = table[["ratio", "lower", "upper"]].to_numpy(float)  # limits are NaN where the sample gives none
+    top = float(np.clip(np.nanmax(drawn), 1.4, 3.0))
     ax.fill_between(x, table["lower"], np.minimum(table["upper"], 2 * top), color=how.colour, alpha=0.18, linewidth=0)
     ax.plot(x, table["ratio"], color=how.colour, label=style.name(records.candidate))
     ax.axhline(1.0, color=style.INK, linewidth=0.9, dashes=(3, 2))
     ax.set_xscale("log")
     ax.set_xlim(x[0], x[-1])
-    bottom = min(0.5, 0.9 * float(np.nanmin(table["lower"])))
+    bottom = min(0.5, 0.9 * float(np.nanmin(drawn)))
     ax.set_ylim(bottom, top)
     _strip(ax, records, bottom, top)
     found = n_min(verdict)
@@ -145,9 +146,13 @@ def _strip(ax: Axes, records: RunRecords, bottom: float, top: float) -> None:
     )
 
 
+def _limits(row: Any) -> str:
+    return f"({row['lower']:.2f} to {row['upper']:.2f})" if math.isfinite(row["lower"]) else "(no interval)"
+
+
 def _alt(table: pd.DataFrame, found: Mapping[str, Any], records: RunRecords) -> str:
     said = [
-        f"{row['session_tokens']:,.0f} tokens {row['ratio']:.2f} ({row['lower']:.2f} to {row['upper']:.2f})"
+        f"{row['session_tokens']:,.0f} tokens {row['ratio']:.2f} {_limits(row)}"
         for _, row in table.iloc[[4, 12, 18, 24]].iterrows()
     ]
     if found.get("only_never"):

@@ -24,7 +24,7 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     if pairs.empty or not arms:
         raise CannotDraw("no request of a candidate arm has its champion-alone counterpart")
     strata = [s for s in records.strata if s in set(pairs["stratum"])]
-    columns = 5 if len(strata) > 8 else 4
+    columns = style.columns_for(len(strata) + 1)
     fig = style.figure(1.5 * -(-(len(strata) + 1) // columns) + 0.55)
     low, high = np.quantile(pairs["speedup"], [0.002, 0.998])
     low, high = min(low, 0.8) / 1.03, max(high, 1.25) * 1.03

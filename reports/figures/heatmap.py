@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ...gates.intervals import estimate
-from ...gates.pairs import paired
 from ...gates.result import Verdict
 from ..records import RunRecords
+from ..speedups import Cell, speed_cells
 from . import style
 from .drawn import CannotDraw, Sketch
 from .pairs import BASELINE
@@ -26,14 +24,6 @@ ABOUT = (
     "task checks. Blue is better than champion-alone, orange is worse, and a frame marks differences whose interval "
     "excludes no change. A dash: not measured, or no check in that stratum."
 )
-
-
-@dataclass(frozen=True)
-class Cell:
-    value: float
-    low: float
-    high: float
-    n: int
 
 
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
@@ -63,20 +53,6 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
             if (arm, stratum) not in quality:
                 right.text(x, y, "–", ha="center", va="center", color=style.SOFT)
     return Sketch(fig, _tidy(speed, quality), ABOUT, _alt(speed, arms), ("derived", "measured"))
-
-
-def speed_cells(records: RunRecords, arm: str) -> Mapping[str, Cell]:
-    """Speed-up by stratum with the gates' own interval; strata without usable pairs are absent."""
-    pairs = paired(records.evidence, arm, BASELINE)
-    if not pairs.values:
-        return {}
-    found = estimate(pairs.values, None).strata
-    cells = {}
-    for name, e in found.items():
-        if math.isfinite(e.mean):
-            low, high = e.limits(records.evidence.alpha)
-            cells[name] = Cell(math.exp(-e.mean), math.exp(-high), math.exp(-low), e.n)
-    return cells
 
 
 def quality_cells(records: RunRecords, arms: Sequence[str]) -> dict[tuple[str, str], float]:

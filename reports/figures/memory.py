@@ -35,9 +35,15 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
             [x], [y], xerr=[[x - p["quarter_s"]], [p["three_quarters_s"] - x]],
             yerr=[[y - p["lowest_peak_bytes"] / MIB], [0.0]], color=how.colour, marker=how.marker, markersize=8,
             capsize=3,
-            linewidth=1.1, linestyle="none", label=f"{style.name(str(p['arm']))}: {p['residency']}",
+            linewidth=1.1, linestyle="none",
         )  # fmt: skip
-        ax.annotate(style.name(str(p["arm"])), (x, y), xytext=(7, 7), textcoords="offset points", fontsize=8)
+        ax.annotate(
+            f"{style.name(str(p['arm']))}\n{p['residency']} resident",
+            (x, y),
+            xytext=(7, 7),
+            textcoords="offset points",
+            fontsize=8,
+        )
     envelope = records.plan.get("memory_envelope_bytes")
     top, bottom = table["peak_bytes"].max() / MIB, table["lowest_peak_bytes"].min() / MIB
     room = max(top - bottom, 0.04 * top)
@@ -48,7 +54,6 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     ax.set_xlabel("median seconds of a warm request")
     ax.set_ylabel("peak resident MiB")
     ax.margins(x=0.15)
-    fig.legend(loc="outside upper left", ncols=2)
     return Sketch(fig, table, ABOUT, _alt(table), ("measured",))
 
 

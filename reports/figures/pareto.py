@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,9 +9,9 @@ import pandas as pd
 
 from ...gates.result import Verdict
 from ..records import RunRecords
+from ..speedups import OVERALL, speed_cells
 from . import style
 from .drawn import CannotDraw, Sketch
-from .heatmap import speed_cells
 from .memory import points
 from .pairs import BASELINE
 
@@ -82,13 +81,12 @@ def trade_offs(records: RunRecords) -> pd.DataFrame:
         if arm == BASELINE:
             ratios = [1.0]
         else:
-            weights = records.evidence.weights()
-            cells = {s: c for s, c in speed_cells(records, str(arm)).items() if weights.get(s, 0) > 0}
-            if not cells:
+            cells = dict(speed_cells(records, str(arm)))
+            overall = cells.pop(OVERALL, None)
+            if overall is None:
                 continue
             ratios = [1 / c.value for c in cells.values()]
-            total = sum(weights[s] for s in cells)
-            mean = math.exp(sum(weights[s] * -math.log(c.value) for s, c in cells.items()) / total)
+            mean = 1 / overall.value
         rows.append({
             "arm": arm, "latency_ratio": 1.0 if arm == BASELINE else mean, "best_stratum_ratio": min(ratios),
             "worst_stratum_ratio": max(ratios), "memory_ratio": peak / base, "energy_ratio": energy.get(str(arm),

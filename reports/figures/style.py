@@ -85,12 +85,19 @@ def figure(height: float, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def grid_of(fig: Figure, panels: int, columns: int = 4, **shared: Any) -> list[Axes]:
-    """``panels`` axes in rows of ``columns``; unused places are removed."""
+def columns_for(panels: int) -> int:
+    """How many small panels stand side by side."""
+    return panels if panels <= 5 else 4 if panels in (7, 8) else 3 if panels == 6 else 5
+
+
+def grid_of(fig: Figure, panels: int, columns: int, **shared: Any) -> list[Axes]:
+    """``panels`` axes in rows of ``columns``; unused places are removed, the lowest of each column is labelled."""
     rows = -(-panels // columns)
     axes = list(fig.subplots(rows, columns, squeeze=False, **shared).ravel())
     for spare in axes[panels:]:
         spare.remove()
+    for lowest in axes[max(0, panels - columns) : panels]:
+        lowest.tick_params(labelbottom=True)
     return axes[:panels]
 
 

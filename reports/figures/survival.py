@@ -35,7 +35,7 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     found = survival(rounds, RESAMPLES, np.random.default_rng(0), shadow=shadow if len(shadow) else None)
     strata = [s for s in records.strata if any(c.stratum == s for c in found.curves)]
     panels = ["*", *strata] if len(strata) > 1 else strata
-    columns = 5 if len(panels) > 8 else min(4, len(panels))
+    columns = style.columns_for(len(panels))
     fig = style.figure(1.5 * -(-len(panels) // columns) + 0.6)
     axes = style.grid_of(fig, len(panels), columns, sharex=True, sharey=True)
     last = max((len(c.estimate) for c in found.curves), default=1)
