@@ -89,7 +89,12 @@ ROUNDS: tuple[Column, ...] = _KEYS + (
     Column("other_ns", _I, "ns", "The rest of the round."),
     Column("total_ns", _I, "ns", "The round."),
     Column("forced_tokens", _I, "tokens", "Grammar-forced; never proposed or accepted."),
-    Column("entropy", pa.list_(pa.float32()), "nats", "Draft entropy per proposed position; empty when deterministic."),
+    Column(
+        "entropy",
+        pa.list_(pa.field("element", pa.float32())),
+        "nats",
+        "Draft entropy per proposed position; empty when deterministic.",
+    ),
 )
 
 MEMORY: tuple[Column, ...] = (

@@ -1,0 +1,312 @@
+"""A third party's check: chain, hashes, tables and verdict recomputed from the raw records. Needs no model."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .canonical import digest, digest_file, digest_ids, digest_value
+from .compare import json_differences
+from .errors import DraftgateError
+from .formats import HEAD_FORMAT, LEDGER_FORMAT
+from .freeze import load_plan, plan_id
+from .journal import EXTRA, Index, live_records, part_path
+from .ledger import LedgerReading, scan_ledger
+from .rundir import RunDir
+from .schedule import Schedule, process_id
+from .seal import commitment
+from .store import TableRows
+from .tables import TABLES
+
+MAX_PROBLEMS = 20
+"""Of one kind; a directory that is wrong everywhere needs no longer list."""
+
+
+@dataclass
+class VerifyReport:
+    """What was checked and held, what did not hold, and what could not be checked."""
+
+    checked: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+    complete: bool = True
+    plan_id: str = ""
+    verdict: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Verification:
+    """One run directory under check. Every method adds to the report; none changes the directory."""
+
+    def __init__(self, run_dir: RunDir, services: Any) -> None:
+        self.run_dir, self.services = run_dir, services
+        self.report = VerifyReport()
+        self.plan: dict[str, Any] = {}
+        self.index = Index()
+        self.reading: LedgerReading | None = None
+
+    def run(self) -> VerifyReport:
+        """Raises nothing for a bad directory; a missing one is a PlanError."""
+        if not self.run_dir.path.is_dir():
+            load_plan(self.run_dir)
+        if self._plan() and self._ledger():
+            self._schedule()
+            self._parts()
+            self._private()
+            self._tables()
+            self._verdict()
+        return self.report
+
+    def _bad(self, problems: list[str]) -> bool:
+        self.report.problems += problems[:MAX_PROBLEMS]
+        if len(problems) > MAX_PROBLEMS:
+            self.report.problems.append(f"… and {len(problems) - MAX_PROBLEMS} more like these")
+        return bool(problems)
+
+    def _plan(self) -> bool:
+        try:
+            self.plan = load_plan(self.run_dir)
+        except DraftgateError as error:
+            self._bad([f"plan: {error}"])
+            return False
+        self.report.plan_id = plan_id(self.plan)
+        self.report.checked.append(f"plan.json is canonical, id {self.report.plan_id}")
+        card = self.plan["decision_card_sha256"]
+        if card is not None:
+            try:
+                found = digest_value(json.loads(self.run_dir.card.read_bytes()))
+            except FileNotFoundError:
+                self.report.not_checked.append("decision card: not in the directory")
+            except ValueError:
+                self._bad(["decision_card.json: not JSON"])
+            else:
+                self._bad([] if found == card else ["decision_card.json: not the card whose hash the plan holds"])
+        return True
+
+    def _ledger(self) -> bool:
+        if not self.run_dir.ledger.exists():
+            self.report.complete = False
+            self.report.not_checked.append("run: the plan was not run yet")
+            return False
+        reading = self.reading = scan_ledger(self.run_dir.ledger, self.index.visit)
+        count = len(reading.records)
+        problems = [f"ledger: {reading.problem}"] if reading.problem is not None else []
+        problems += [f"ledger: {key} is recorded twice" for key in self.index.twice]
+        first = self.index.first
+        if first is None or reading.records[0].kind != "plan":
+            problems.append("ledger: does not begin with a plan record")
+        elif first.get("format") != LEDGER_FORMAT:
+            problems.append(f"ledger: format {first.get('format')!r}, this version reads {LEDGER_FORMAT}")
+        else:
+            if first.get("plan_id") != self.report.plan_id:
+                problems.append(f"ledger: opens with plan {str(first.get('plan_id'))[:12]}, plan.json is another")
+            if first.get("plan") != self.plan:
+                problems.append("ledger: the plan in its first record is not plan.json")
+        problems += self._head(reading)
+        if self._bad(problems):
+            return False
+        self.report.complete = self.index.closed
+        self.report.checked.append(f"ledger: a chain of {count} records, beginning with the plan")
+        return True
+
+    def _head(self, reading: LedgerReading) -> list[str]:
+        try:
+            head = json.loads(self.run_dir.head.read_bytes())
+            said = (head["records"], head["sha256"], head["format"])
+        except FileNotFoundError:
+            return ["ledger.head.json is missing from a closed run"] if self.index.closed else []
+        except (ValueError, KeyError, TypeError):
+            return ["ledger.head.json: damaged"]
+        if said == (len(reading.records), reading.head, HEAD_FORMAT):
+            return []
+        if not self.index.closed and isinstance(said[0], int) and said[0] < len(reading.records):
+            return []  # reopened after a close: the head is written again at the end
+        return ["ledger.head.json does not match the ledger: its last record was edited, added or dropped"]
+
+    def _schedule(self) -> None:
+        schedule = Schedule(self.plan)
+        items = {i.request_id: i for i in schedule.requests()}
+        recorded = {key.partition(":")[2] for key in self.index.live if key.startswith("request:")}
+        foreign = sorted(recorded - set(items))
+        problems = [f"request {key} was never scheduled" for key in foreign]
+        missing = len(items) - len(recorded - set(foreign))
+        if self.index.closed:
+            problems += [f"{missing} scheduled requests have no record"] if missing else []
+            wanted = {f"process:{process_id(unit, arm)}" for unit in schedule.units for arm in unit.order}
+            problems += [f"{key} has no record" for key in sorted(wanted - set(self.index.live))]
+        if not self._bad(problems):
+            self.report.checked.append(
+                f"schedule: {len(recorded)} of {len(items)} requests recorded, none twice, none foreign"
+            )
+
+    def _parts(self) -> None:
+        assert self.reading is not None
+        problems: list[str] = []
+        count = 0
+        ends: dict[int, int] = {}
+        for kind, body in live_records(
+            self.reading.records, "request", "warmup", "canary", "realised", "process", "audit"
+        ):
+            if not body.get("part"):
+                continue
+            unit, at, size, _, _ = body["part"]
+            ends[unit] = max(ends.get(unit, 0), at + size)
+            if digest(self._bytes(part_path(self.run_dir, unit), at, size)) != body["rounds_sha256"]:
+                problems.append(f"parts: the line of {kind} {next(iter(body.values()))} is not what was recorded")
+            count += 1
+        for unit, end in ends.items():
+            size = part_path(self.run_dir, unit).stat().st_size if part_path(self.run_dir, unit).exists() else 0
+            if size > end and self.index.closed:
+                problems.append(f"parts: unit {unit} has {size - end} bytes that no record binds")
+        known = {part_path(self.run_dir, unit).name for unit in ends} | {self.run_dir.extra_part.name}
+        problems += [
+            f"parts: {p.name} belongs to no record" for p in self.run_dir.parts.glob("*") if p.name not in known
+        ]
+        if not self._bad(problems):
+            self.report.checked.append(f"parts: {count} lines hold the recorded hashes")
+
+    def _bytes(self, path: Path, offset: int, size: int) -> bytes:
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return file.read(size)
+        except OSError:
+            return b""
+
+    def _private(self) -> None:
+        assert self.reading is not None
+        if not self.run_dir.private.is_dir():
+            self.report.not_checked.append(
+                "private token ids: withheld; prompts, outputs and replay were not re-checked"
+            )
+            return
+        planned = {(s["name"], p["id"]): p for s in self.plan["strata"] for p in s["prompts"]}
+        salts = {r.body["prompt"]: r.body["salt"] for r in self.reading.records.of_kind("reveal")}
+        try:
+            salt = json.loads(self.run_dir.salt.read_bytes())["salt"]
+        except (OSError, ValueError, KeyError, TypeError):
+            salt = None
+        problems = list(self._private_problems(planned, salts, salt))
+        if not self._bad(problems):
+            self.report.checked.append(
+                "private: prompts are the frozen ones, outputs hold the recorded hashes and digests"
+            )
+
+    def _private_problems(self, planned: dict[Any, Any], salts: dict[str, str], salt: str | None) -> Iterator[str]:
+        from .requests import output_digest
+
+        assert self.reading is not None
+        for kind, body in live_records(self.reading.records, "request", "warmup", "canary", "realised"):
+            unit, _, _, at, size = body["part"]
+            data, name = self._bytes(self.run_dir.private_part(unit), at, size), f"{kind} {body['request_id']}"
+            if digest(data) != body["output_sha256"]:
+                yield f"private: the line of {name} is missing or not what was recorded"
+                continue
+            line = json.loads(data)
+            if line["salt"] != salt:
+                yield f"private: {name} was recorded under another salt than salt.json"
+            if output_digest(line["salt"], line["output"]) != body["output_digest"]:
+                yield f"private: the output of {name} has another digest"
+            if body["turn"] == 0:
+                prompt = planned[body["stratum"], body["prompt_id"]]
+                sha = digest_ids(line["prompt"])
+                if prompt.get("sealed"):
+                    place = f"{body['stratum']}/{body['prompt_id']}"
+                    sha = commitment(salts.get(place, ""), body["stratum"], body["prompt_id"], sha)
+                if sha != prompt["ids_sha256"]:
+                    yield f"private: {name} was run on another prompt than the frozen one"
+
+    def _tables(self) -> None:
+        assert self.reading is not None
+        if not self.index.closed:
+            self.report.not_checked.append("tables and verdict: the run has not ended")
+            return
+        known = {r.body["name"]: r.body for r in self.reading.records.of_kind("table")}
+        problems = [f"table {name}: no record of it" for name in TABLES if name not in known]
+        try:
+            source = TableRows(self.run_dir, self.plan, self.reading.records)
+            for name, body in known.items():
+                path = self.run_dir.table(name)
+                if not path.is_file():
+                    problems.append(f"table {name}: missing")
+                elif digest_file(path) != body["sha256"]:
+                    problems.append(f"table {name}: its bytes are not what was recorded")
+                else:
+                    problems += self._rebuilt(source, name, path)
+        except (ValueError, KeyError) as error:
+            problems.append(f"tables cannot be rebuilt: {error}")
+        if not self._bad(problems):
+            self.report.checked.append(
+                f"tables: {len(known)} hold their hashes and equal the rows rebuilt from the records"
+            )
+
+    def _rebuilt(self, source: TableRows, name: str, path: Path) -> list[str]:
+        import pyarrow.parquet as pq
+
+        from .tables import schema
+
+        file = pq.ParquetFile(path)
+        if not file.schema_arrow.equals(schema(name, self.report.plan_id), check_metadata=True):
+            return [f"table {name}: another schema, plan id or version than this run's"]
+        groups = iter(range(file.num_row_groups))
+        for chunk in source.chunks(name, self.report.plan_id):
+            group = next(groups, None)
+            there = file.read_row_group(group) if group is not None else chunk.slice(0, 0)
+            if not chunk.equals(there):
+                return [f"table {name}: a value differs from the records"]
+        return [f"table {name}: more rows than the records give"] if next(groups, None) is not None else []
+
+    def _verdict(self) -> None:
+        assert self.reading is not None
+        if not self.index.closed:
+            return
+        said = [r.body for r in self.reading.records.of_kind("verdict")]
+        if not said and not self.run_dir.verdict.exists():
+            self.report.not_checked.append("verdict: none was written")
+            return
+        try:
+            stored = json.loads(self.run_dir.verdict.read_bytes())
+        except (OSError, ValueError):
+            self._bad(["verdict.json: missing or damaged"])
+            return
+        problems = []
+        if not said or digest_file(self.run_dir.verdict) != said[-1]["sha256"]:
+            problems.append("verdict.json: its bytes are not what was recorded")
+        problems += self._recomputed(stored)
+        if not self._bad(problems):
+            self.report.verdict = str(stored.get("verdict"))
+            self.report.checked.append(f"verdict: {stored.get('verdict')}, recomputed from the tables")
+
+    def _recomputed(self, stored: dict[str, Any]) -> list[str]:
+        try:
+            again = self.services.judge(self.run_dir.path)
+            with tempfile.TemporaryDirectory() as folder:
+                found = json.loads(Path(self.services.write_verdict(Path(folder), again)).read_bytes())
+        except ModuleNotFoundError as error:
+            self.report.not_checked.append(f"verdict: {error.name} is not installed")
+            return []
+        except DraftgateError as error:
+            return [f"verdict cannot be recomputed: {error}"]
+        return [f"verdict.json: {line}" for line in json_differences(_decisive(stored), _decisive(found))]
+
+
+def _decisive(verdict: dict[str, Any]) -> dict[str, Any]:
+    """What must come out the same; sentences may count records that were added after them."""
+    fields = ("id", "status", "estimate", "interval", "threshold", "requirement")
+    gates = {str(g.get("id")): {k: g.get(k) for k in fields} for g in verdict.get("gates", ())}
+    return {"verdict": verdict.get("verdict"), "plan_id": verdict.get("plan_id"), "gates": gates}
+
+
+def verify_run(run_dir: RunDir | Path | str, services: Any) -> VerifyReport:
+    """Check one run directory."""
+    return Verification(RunDir(run_dir), services).run()
+
+
+__all__ = ["EXTRA", "Verification", "VerifyReport", "verify_run"]
