@@ -12,6 +12,7 @@ import pandas as pd
 from .evidence import BASELINE
 from .intervals import Estimate
 
+NO_EFFECTS = pd.DataFrame(columns=["arm", "order", "effect", "n"])
 Array = npt.NDArray[np.float64]
 
 
@@ -59,7 +60,7 @@ def order_effects(requests: pd.DataFrame, column: str = "total_ns") -> pd.DataFr
     """
     needed = {"arm", "order", "stratum", "prompt_id", column}
     if requests.empty or not needed <= set(requests.columns):
-        return pd.DataFrame(columns=["arm", "order", "effect", "n"])
+        return NO_EFFECTS
     warm = requests[(requests["entry"] != "cold").to_numpy()] if "entry" in requests else requests
     time = pd.to_numeric(warm[column], errors="coerce")
     y = np.log(time.where(time > 0))

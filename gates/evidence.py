@@ -12,12 +12,15 @@ from typing import Any
 
 import pandas as pd
 
+from ..harness.canonical import digest_value
 from ..harness.errors import DraftgateError, IncompleteRun
 from ..harness.ledger import LedgerReading, read_ledger
+from ..harness.rundir import RunDir
 
 REQUIRED_TABLES = ("requests", "rounds")
 FRAMES = ("requests", "rounds", "memory", "shadow", "scores")
 BASELINE = "champion_alone"
+NOTHING = pd.DataFrame()
 
 
 class EvidenceError(DraftgateError):
@@ -53,6 +56,10 @@ class Evidence:
     with_excluded: bool = False
     """Count pairs that an exclusion rule dropped, too (the all-data verdict)."""
 
+    decision_card: Mapping[str, Any] | None = None
+    """Computed at freeze; None when the plan has none, or its bytes are not those the plan is bound to."""
+    method: str = "section-3"
+    """How intervals of paired means are made; others are for the multiverse."""
     given: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
     """Pairs by (arm, baseline, column) made without tables: the decision card's simulations."""
 
@@ -93,6 +100,11 @@ class Evidence:
     def designated(self) -> tuple[str, ...]:
         return tuple(str(s["name"]) for s in self.plan.get("strata", ()) if s.get("designated"))
 
+    @classmethod
+    def without_tables(cls, plan: Mapping[str, Any]) -> Evidence:
+        """A plan and nothing else."""
+        return cls(plan, "", NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+
     def replace(self, **changes: Any) -> Evidence:
         return dataclasses.replace(self, **changes)
 
@@ -118,6 +130,8 @@ def load_evidence(run_dir: Path | str) -> Evidence:
     for name in FRAMES:
         frames[name], trouble = _read(root, name, plan_id)
         problems += trouble
+    card, card_problem = _card(root, plan)
+    problems += card_problem
     audits: dict[str, list[Mapping[str, Any]]] = {}
     deviations, canaries = [], []
     for record in reading.records.of_kind("audit", "deviation", "canary"):
@@ -135,6 +149,7 @@ def load_evidence(run_dir: Path | str) -> Evidence:
         audits=audits,
         deviations=tuple(deviations),
         canaries=tuple(canaries),
+        decision_card=card,
         table_problems=tuple(problems),
         **frames,
     )
@@ -155,6 +170,20 @@ def _plan(root: Path) -> tuple[dict[str, Any], str]:
     if plan.get("format") != "draftgate-plan/1":
         raise EvidenceError(f"{path}: format {plan.get('format')!r}, this version reads draftgate-plan/1")
     return plan, hashlib.sha256(raw).hexdigest()
+
+
+def _card(root: Path, plan: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+    """The decision card the plan is bound to; a problem when the file beside it is another one."""
+    bound = plan.get("decision_card_sha256")
+    if not bound:
+        return None, []
+    try:
+        card = json.loads(RunDir(root).card.read_bytes())
+    except (OSError, ValueError):
+        return None, []
+    if digest_value(card) != bound:
+        return None, ["decision_card.json: not the card whose hash the plan holds"]
+    return card, []
 
 
 def _paths(root: Path, name: str) -> list[Path]:

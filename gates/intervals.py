@@ -99,26 +99,56 @@ def spread(y: Array) -> Spread:
         y = y[~np.isnan(y).all(axis=1)]
     if y.size == 0:
         return Spread(math.nan, 0, 0, math.nan, math.nan, math.nan)
-    whole = not np.isnan(y).any()
-    per_cluster = y.mean(axis=1) if whole else np.nanmean(y, axis=1)
-    n, mean = len(per_cluster), float(per_cluster.mean())
-    centred = per_cluster - mean
-    m2 = float((centred**2).mean())
-    prompt = m2 / (n - 1) if n > 1 else math.nan
-    gamma = float((centred**3).mean()) / m2**1.5 if m2 > 0 else 0.0
+    if not np.isnan(y).any():
+        return _whole(y[None])[0]
+    per_cluster = np.nanmean(y, axis=1)
     # Block means of residuals: with balanced data the stratum's block means less their mean; with gaps, free of which
     # prompts happen to be there.
     residual = y - per_cluster[:, None]
-    block = residual.mean(axis=0) if whole else np.nanmean(residual[:, ~np.isnan(residual).all(axis=0)], axis=0)
-    blocks = len(block)
-    return Spread(
-        mean,
-        n,
-        blocks,
-        prompt,
-        gamma * prompt**1.5 / math.sqrt(n) if n > 1 else math.nan,
-        float(((block - block.mean()) ** 2).sum() / (blocks - 1)) if blocks > 1 else math.nan,
-    )
+    block = np.nanmean(residual[:, ~np.isnan(residual).all(axis=0)], axis=0)
+    return _spreads(per_cluster[None], block[None])[0]
+
+
+def _whole(y: Array) -> list[Spread]:
+    """Of strata of one shape without gaps [strata, clusters, blocks]."""
+    return _spreads(y.mean(axis=2), y.mean(axis=1))
+
+
+def _spreads(per_cluster: Array, block: Array) -> list[Spread]:
+    """From cluster means [strata, clusters] and block means [strata, blocks]."""
+    n, blocks = per_cluster.shape[1], block.shape[1]
+    mean = per_cluster.mean(axis=1)
+    centred = per_cluster - mean[:, None]
+    square = centred * centred
+    m2, m3 = square.mean(axis=1), (square * centred).mean(axis=1)
+    nothing = np.full(len(mean), np.nan)
+    prompt = m2 / (n - 1) if n > 1 else nothing
+    gamma = np.divide(m3, m2**1.5, out=np.zeros_like(m3), where=m2 > 0)
+    third = gamma * prompt**1.5 / math.sqrt(n)
+    between = block - block.mean(axis=1)[:, None]
+    of_block = (between * between).sum(axis=1) / (blocks - 1) if blocks > 1 else nothing
+    return [
+        Spread(float(m), n, blocks, float(p), float(t), float(b))
+        for m, p, t, b in zip(mean, prompt, third, of_block, strict=True)
+    ]
+
+
+def _all_spreads(values: Mapping[str, Array]) -> dict[str, Spread]:
+    """`spread` of every stratum; those of one shape and without gaps together, which is what makes simulations quick."""
+    shapes: dict[tuple[int, ...], list[str]] = {}
+    out: dict[str, Spread] = {}
+    for name, y in values.items():
+        if y.ndim == 2 and y.size:
+            shapes.setdefault(y.shape, []).append(name)
+        else:
+            out[name] = spread(y)
+    for names in shapes.values():
+        stacked = np.stack([values[name] for name in names])
+        if np.isnan(stacked).any():
+            out.update({name: spread(values[name]) for name in names})
+        else:
+            out.update(zip(names, _whole(stacked), strict=True))
+    return {name: out[name] for name in values}
 
 
 @dataclass(frozen=True)
@@ -135,7 +165,7 @@ def estimate(values: Mapping[str, Array], weights: Mapping[str, float] | None = 
     ``values``: y [clusters, blocks] by stratum; ``weights``: the plan's, equal when None, normalised over ``values``.
     A stratum of positive weight with no data makes the overall estimate NaN: nothing is filled in.
     """
-    spreads = {name: spread(y) for name, y in values.items()}
+    spreads = _all_spreads(values)
     seen = [s for s in spreads.values() if s.blocks > 1 and s.n > 0]
     pooled = float(np.mean([s.block_variance for s in seen])) if seen else math.nan
     pooled_df = float(sum(s.blocks - 1 for s in seen))

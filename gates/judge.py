@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .check import Check
 from .evidence import Evidence, load_evidence
+from .multiverse import GATES, has_exclusions, multiverse
+from .not_shown import not_shown
 from .registry import build_check, checks
 from .result import GateResult, Verdict, combine
+from .selfcheck import self_check
 from .verdict_file import write_verdict
 
 __all__ = ["judge", "judge_evidence", "write_verdict"]
@@ -24,10 +30,62 @@ def judge_evidence(evidence: Evidence, *, look_back: bool = True) -> Verdict:
     """All gates of the plan on one evidence; ``look_back`` adds self-check and multiverse (a card needs none)."""
     asked, unknown = _asked(evidence)
     results = [*unknown, *evaluate(asked, evidence)]
-    extra: dict[str, Any] = {"deviations": [dict(d) for d in evidence.deviations]}
+    results = _with_all_data(asked, evidence, results)
     name, reasons = combine(results)
+    extra: dict[str, Any] = {"deviations": [dict(d) for d in evidence.deviations]}
     parent = evidence.plan.get("parent") or {}
+    if look_back:
+        checked = self_check(asked, evidence, results)
+        loose = [line["gate"] for line in checked if not line["held"]]
+        if loose:
+            name = "INVALID"
+            reasons = tuple(f"self-check: {g} passes on a copy disturbed so that it must not" for g in loose) + reasons
+        extra |= {
+            "self_check": checked,
+            "multiverse": multiverse(asked, evidence, results),
+            "not_shown": not_shown(evidence, results),
+            "decision_card": evidence.decision_card,
+            "splits": by_split(asked, evidence),
+        }
     return Verdict(name, evidence.plan_id, tuple(results), reasons, bool(parent.get("results_seen")), extra)
+
+
+def _with_all_data(asked: list[Check], evidence: Evidence, results: list[GateResult]) -> list[GateResult]:
+    """Exclusions may not decide: a timing gate that says something else on all the data is inconclusive."""
+    if not has_exclusions(evidence):
+        return results
+    timing = [check for check in asked if check.timing]
+    other = {r.id: r for r in evaluate(timing, evidence.replace(with_excluded=True))}
+    out = []
+    for result in results:
+        all_data = other.get(result.id)
+        if all_data is not None and all_data.status != result.status and result.status in ("pass", "fail"):
+            reason = f"{result.status} without the excluded pairs, {all_data.status} with them: {all_data.reason}"
+            result = dataclasses.replace(result, status="inconclusive", reason=reason)
+        out.append(result)
+    return out
+
+
+def by_split(asked: list[Check], evidence: Evidence) -> list[dict[str, Any]]:
+    """The timing gates on open and on reserve prompts apart, where the plan has both. Reported; the verdict pools them."""
+    split = {
+        (str(s["name"]), str(p["id"])): str(p.get("split", "open"))
+        for s in evidence.plan.get("strata", ())
+        for p in s.get("prompts", ())
+    }
+    if len(set(split.values())) < 2 or evidence.requests.empty:
+        return []
+    frame = evidence.requests
+    of_row = np.array([split.get(k, "") for k in zip(frame["stratum"], frame["prompt_id"], strict=True)])
+    lines = []
+    for name in sorted(set(split.values())):
+        part = evidence.replace(requests=frame[of_row == name])
+        for check in asked:
+            if check.id in GATES:
+                found = check.evaluate(part)
+                lines.append({"split": name, "gate": check.id, "status": found.status, "estimate": found.estimate,
+                              "interval": found.interval, "n": found.n})  # fmt: skip
+    return lines
 
 
 def _asked(evidence: Evidence) -> tuple[list[Check], list[GateResult]]:
@@ -70,8 +128,6 @@ def _one(check: Check, evidence: Evidence, machine: str) -> GateResult:
 
 
 def _uncontrolled(result: GateResult, control: GateResult) -> GateResult:
-    import dataclasses
-
     return dataclasses.replace(
         result,
         status="inconclusive",

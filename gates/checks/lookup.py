@@ -29,7 +29,7 @@ class BeatsLookup(TimingCheck):
             return self.result("not-measured", "the plan has no prompt-lookup arm to compare with")
         ratio, weights = float(self.params["ratio"]), evidence.weights()
         pairs = paired(evidence, evidence.candidate, rival, per_token=not evidence.greedy)
-        found = weighted(pairs, weights)
+        found = weighted(pairs, weights, evidence.method)
         claim = Claim(OVERALL, found.overall, -math.log(ratio), show=speedup_of,
                       blocked=overall_problem(pairs, weights, found.overall))  # fmt: skip
         status, lines = decide([claim], evidence.alpha)

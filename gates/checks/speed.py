@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..alternatives import alternative
 from ..check import Check, frozen
 from ..evidence import BASELINE, Evidence
 from ..intervals import Estimate, Estimates, estimate
@@ -67,10 +68,6 @@ def scaled(pairs: Paired, factor: float) -> Paired:
     )
 
 
-def estimates(pairs: Paired, weights: Mapping[str, float] | None) -> Estimates:
-    return estimate(pairs.values, weights)
-
-
 def overall_problem(pairs: Paired, weights: Mapping[str, float], overall: Estimate) -> str:
     """Why there is no overall estimate with the plan's weights; empty when there is."""
     for name, weight in weights.items():
@@ -79,13 +76,13 @@ def overall_problem(pairs: Paired, weights: Mapping[str, float], overall: Estima
     return floor_problem(overall)
 
 
-def weighted(pairs: Paired, weights: Mapping[str, float]) -> Estimates:
+def weighted(pairs: Paired, weights: Mapping[str, float], method: str = "section-3") -> Estimates:
     """Estimates whose overall part covers every weighted stratum, also one that has no pairs (NaN then)."""
     values = dict(pairs.values)
     for name, weight in weights.items():
         if weight > 0 and name not in values:
             values[name] = np.empty((0, 0))
-    return estimate(values, weights)
+    return estimate(values, weights) if method == "section-3" else alternative(values, weights, method)
 
 
 def totals_claim(pairs: Paired, weights: Mapping[str, float]) -> Claim:
@@ -105,7 +102,7 @@ class Speedup(TimingCheck):
     def evaluate(self, evidence: Evidence) -> GateResult:
         pairs, weights, designated = self.pairs(evidence), evidence.weights(), evidence.designated()
         bound = -math.log(float(self.params["minimum"]))
-        found = weighted(pairs, weights)
+        found = weighted(pairs, weights, evidence.method)
         too_many = "more than four strata are designated" if len(designated) > 4 else ""
         claims = [
             Claim(
@@ -202,7 +199,7 @@ class NoRegression(TimingCheck):
     def evaluate(self, evidence: Evidence) -> GateResult:
         pairs, weights = self.pairs(evidence), evidence.weights()
         slowdown = float(self.params["slowdown"])
-        found = weighted(pairs, weights)
+        found = weighted(pairs, weights, evidence.method)
         names = sorted(set(weights) | set(pairs.values) | (set(pairs.problems) - {""}))
         claims = []
         for name in names:

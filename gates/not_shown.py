@@ -1,0 +1,39 @@
+"""What a verdict does not show: said at its end, every time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .evidence import Evidence
+from .result import GateResult
+
+
+def not_shown(evidence: Evidence, results: Sequence[GateResult]) -> list[str]:
+    """Sentences, from the general to this run's own gaps."""
+    plan = evidence.plan
+    prompts = sum(len(s.get("prompts", ())) for s in plan.get("strata", ()))
+    lines = [
+        f"Prompts unlike the {prompts} of this plan: the intervals speak of prompts like these, weighted as the plan does.",
+        "Several requests at once: every request was decoded alone.",
+        "Machines of another hardware class: the timing gates speak of the plan's class alone.",
+        "Regressions rarer than the sample can hold"
+        + (f": nothing is known below about one prompt in {max(1, prompts // 3)}." if prompts else "."),
+    ]
+    if evidence.greedy:
+        lines.append("Sampled decoding: this plan is greedy.")
+    else:
+        lines.append("Other temperatures and processors than the plan's.")
+    if any(p.get("split") == "reserve" for s in plan.get("strata", ()) for p in s.get("prompts", ())):
+        lines.append(
+            "That reserve prompts were never read: where they lie in a public repository, sealing is a procedure."
+        )
+    for result in results:
+        if result.requirement == "not-applicable":
+            lines.append(f"{result.id}: the plan declares it not applicable.")
+        elif result.requirement == "if-available" and result.status in ("not-measured", "inconclusive"):
+            lines.append(f"{result.id}: {result.reason}.")
+    asked = {r.id for r in results}
+    for name, what in (("energy", "Energy"), ("control", "That the clock was true: no control arm was asked for")):
+        if name not in asked:
+            lines.append(f"{what}: the plan has no such gate." if name == "energy" else f"{what}.")
+    return lines
