@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from ..harness.canonical import digest_value
+from ..harness.canonical import digest_file, digest_value
 from ..harness.errors import DraftgateError, IncompleteRun
+from ..harness.freeze import load_plan, plan_id
+from ..harness.journal import live_records
 from ..harness.ledger import LedgerReading, read_ledger
 from ..harness.rundir import RunDir
 
@@ -114,37 +115,37 @@ def load_evidence(run_dir: Path | str) -> Evidence:
     root = Path(run_dir)
     if not root.is_dir():
         raise EvidenceError(f"{root}: no such run directory")
-    plan, plan_id = _plan(root)
+    plan = load_plan(root)
+    identifier = plan_id(plan)
     reading = read_ledger(root)
     if not len(reading.records):
         raise IncompleteRun(f"{root.name}: nothing has run yet; `draftgate run` starts")
     ledger = Ledger(reading.records, reading.problem)
     missing = [name for name in REQUIRED_TABLES if not _paths(root, name)]
-    if missing:
-        raise IncompleteRun(
-            f"{root.name}: the run has not ended (no {', '.join(f'results/{m}.parquet' for m in missing)}); "
-            f"`draftgate run` goes on from here"
-        )
+    # A chain broken in the middle hides the close: that run is not unfinished but invalid, and the gates say so.
+    ended = any(reading.records.of_kind("close")) or (reading.problem is not None and reading.torn_at is None)
+    if missing or not ended:
+        what = ", ".join(f"results/{m}.parquet" for m in missing) or "closing record"
+        raise IncompleteRun(f"{root.name}: the run has not ended (no {what}); `draftgate run` goes on from here")
     frames: dict[str, Any] = {}
     problems = _table_hashes(root, reading)
     for name in FRAMES:
-        frames[name], trouble = _read(root, name, plan_id)
+        frames[name], trouble = _read(root, name, identifier)
         problems += trouble
     card, card_problem = _card(root, plan)
     problems += card_problem
     audits: dict[str, list[Mapping[str, Any]]] = {}
     deviations, canaries = [], []
-    for record in reading.records.of_kind("audit", "deviation", "canary"):
-        body = record.body
-        if record.kind == "audit":
+    for kind, body in live_records(reading.records, "audit", "deviation", "canary"):
+        if kind == "audit":
             audits.setdefault(str(body.get("name", "")), []).append(body)
-        elif record.kind == "canary":
+        elif kind == "canary":
             canaries.append(body)
         else:
             deviations.append(body)
     return Evidence(
         plan=plan,
-        plan_id=plan_id,
+        plan_id=identifier,
         ledger=ledger,
         audits=audits,
         deviations=tuple(deviations),
@@ -153,23 +154,6 @@ def load_evidence(run_dir: Path | str) -> Evidence:
         table_problems=tuple(problems),
         **frames,
     )
-
-
-def _plan(root: Path) -> tuple[dict[str, Any], str]:
-    """The plan and the digest of its stored bytes, which are canonical (RFC 8785)."""
-    path = root / "plan.json"
-    try:
-        raw = path.read_bytes()
-        plan = json.loads(raw)
-    except FileNotFoundError:
-        raise EvidenceError(f"{path}: no plan; `draftgate freeze` writes one") from None
-    except (OSError, ValueError) as error:
-        raise EvidenceError(f"{path}: not readable as a plan ({error})") from None
-    if not isinstance(plan, dict):
-        raise EvidenceError(f"{path}: a plan is a JSON object")
-    if plan.get("format") != "draftgate-plan/1":
-        raise EvidenceError(f"{path}: format {plan.get('format')!r}, this version reads draftgate-plan/1")
-    return plan, hashlib.sha256(raw).hexdigest()
 
 
 def _card(root: Path, plan: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
@@ -225,12 +209,12 @@ def _read(root: Path, name: str, plan_id: str) -> tuple[pd.DataFrame, list[str]]
 def _table_hashes(root: Path, reading: LedgerReading) -> list[str]:
     """Compares every table the ledger closed with the bytes on disk."""
     problems = []
-    for record in reading.records.of_kind("table"):
-        body = record.body
-        name = str(body.get("name", ""))
+    closed = {str(r.body.get("name")): r.body.get("sha256") for r in reading.records.of_kind("table")}
+    problems += [f"{name}: no record of the ledger binds its bytes" for name in REQUIRED_TABLES if name not in closed]
+    for name, sha in closed.items():
         paths = _paths(root, name)
         if len(paths) != 1:
             problems.append(f"{name}: {'missing' if not paths else 'more parts than the ledger closed'}")
-        elif hashlib.sha256(paths[0].read_bytes()).hexdigest() != body.get("sha256"):
+        elif digest_file(paths[0]) != sha:
             problems.append(f"{paths[0].name}: bytes differ from the ledger's hash")
     return problems

@@ -169,3 +169,14 @@ def simulated_pairs(
     hardware = plan.get("hardware_class") or HARDWARE
     ledger = Ledger(({"kind": "plan", "body": {"environment": {"hardware_class": hardware}}},))
     return Evidence.without_tables(plan).replace(ledger=ledger, given=given)
+
+
+def resized(plan: Mapping[str, Any], prompts: int | None = None, blocks: int | None = None) -> dict[str, Any]:
+    """The plan with so many prompts in every stratum and so many blocks; None leaves it."""
+    out = dict(plan)
+    if prompts is not None:
+        made = [{"id": f"simulated-{i}", "family_id": f"simulated-{i}"} for i in range(prompts)]
+        out["strata"] = [{**s, "prompts": made} for s in plan.get("strata", ())]
+    if blocks is not None:
+        out["schedule"] = {**(plan.get("schedule") or {}), "blocks": blocks}
+    return out

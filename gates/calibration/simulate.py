@@ -78,6 +78,7 @@ def plan_of(world: World) -> dict[str, Any]:
     return {
         "format": "draftgate-plan/1",
         "name": "simulated",
+        "seed": "5eed000000000001",
         "alpha": 0.025,
         "attempts_budget": 1,
         "candidate": world.candidate,

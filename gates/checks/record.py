@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from ...harness.schedule import Schedule
 from ..check import Check
 from ..evidence import Evidence
 from ..result import GateResult
@@ -72,26 +74,26 @@ class Complete(Check):
         scheduled = schedule(evidence.plan)
         if not scheduled:
             return self.result("invalid", "the plan schedules no request")
-        warm = frame[frame["entry"] != "cold"]
-        seen = Counter(zip(warm["arm"], warm["stratum"], warm["prompt_id"], warm["block"], warm["turn"], strict=True))
+        seen = Counter(zip(*(frame[k] for k in keys), strict=True))
         missing = [key for key in scheduled if key not in seen]
         foreign = [key for key in seen if key not in scheduled]
         twice = [key for key, count in seen.items() if count > 1]
-        cold_twice = int(frame[frame["entry"] == "cold"].duplicated(keys).sum())
         problems = []
         if missing:
             problems.append(
                 f"{len(missing)} of {len(scheduled)} scheduled requests have no record, first {_name(missing[0])}"
             )
-        if twice or cold_twice:
-            problems.append(
-                f"{len(twice) + cold_twice} requests are recorded more than once"
-                + (f", first {_name(twice[0])}" if twice else "")
-            )
+        if twice:
+            problems.append(f"{len(twice)} requests are recorded more than once, first {_name(twice[0])}")
         if foreign:
             problems.append(f"{len(foreign)} records were never scheduled, first {_name(foreign[0])}")
         problems += _rounds_without_request(evidence)
-        details = {"scheduled": len(scheduled), "recorded": len(warm), "missing": len(missing), "foreign": len(foreign)}
+        details = {
+            "scheduled": len(scheduled),
+            "recorded": len(frame),
+            "missing": len(missing),
+            "foreign": len(foreign),
+        }
         if problems:
             return self.result("invalid", "; ".join(problems), n=len(scheduled), details=details)
         return self.result(
@@ -99,27 +101,12 @@ class Complete(Check):
         )
 
     def disturb(self, evidence: Evidence) -> Evidence:
-        frame = evidence.requests
-        last_warm = frame.index[frame["entry"] != "cold"][-1:]
-        return evidence.replace(requests=frame.drop(index=last_warm))
+        return evidence.replace(requests=evidence.requests.iloc[:-1])
 
 
-def schedule(plan: Any) -> set[tuple[str, str, str, int, int]]:
-    """(arm, stratum, prompt, block, turn) of every warm request the plan asks for."""
-    blocks = int((plan.get("schedule") or {}).get("blocks", 1))
-    return {
-        (str(arm["name"]), str(stratum["name"]), str(prompt["id"]), block, turn)
-        for arm in plan.get("arms", ())
-        for stratum in plan.get("strata", ())
-        for prompt in stratum.get("prompts", ())
-        for block in range(blocks)
-        for turn in range(_turns(prompt))
-    }
-
-
-def _turns(prompt: Any) -> int:
-    turns = prompt.get("turns", 1)
-    return len(turns) if isinstance(turns, (list, tuple)) else int(turns or 1)
+def schedule(plan: Mapping[str, Any]) -> set[tuple[Any, ...]]:
+    """(arm, stratum, prompt, block, turn, entry) of every request the plan asks for."""
+    return {(i.arm, i.stratum, i.prompt_id, i.block, i.turn, i.entry) for i in Schedule(plan).requests()}
 
 
 def _rounds_without_request(evidence: Evidence) -> list[str]:
