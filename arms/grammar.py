@@ -149,4 +149,8 @@ class GrammarState:
 
     def state(self) -> str:
         """Text that is equal for equal states: the tokens, and the mask they lead to."""
-        return f"{self.tokens} {self.mask().tobytes().hex()}"
+        try:
+            mask = self.mask().tobytes().hex()
+        except GrammarError:
+            mask = "dead"
+        return f"{self.tokens} {mask}"

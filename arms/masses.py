@@ -16,6 +16,7 @@ or a number of lanes. `masses_definition.py` says the same slowly and independen
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -85,8 +86,9 @@ def row(
     out: Masses | None = None,
     edits: Edits | None = None,
     mask: npt.NDArray[np.uint32] | None = None,
+    entropy: bool = True,
 ) -> tuple[Masses, float]:
-    """One row of the law: (masses, entropy in nats).
+    """One row of the law: (masses, entropy in nats; 0 unless asked for).
 
     ``mask``: bit i of word i // 32 says that token i is allowed. ``out`` is written and returned when given.
     Raises NonFiniteRow, NoValidToken. The entropy is a diagnostic: no draw depends on it.
@@ -94,7 +96,7 @@ def row(
     if out is None:
         out = np.empty(logits.shape[0], np.uint64)
     ids, values = edits if edits is not None else (None, None)
-    status, entropy = _sampling.row(
+    status, nats = _sampling.row(
         logits,
         scale,
         truncation.top_k,
@@ -105,10 +107,11 @@ def row(
         ids,
         values,
         mask,
+        entropy,
     )
     if status:
         raise _error(status)
-    return out, entropy
+    return out, nats
 
 
 def argmax(
@@ -175,3 +178,7 @@ def use_kernel(name: str) -> None:
 def kernel() -> str:
     """Name of the loops in use."""
     return str(_sampling.kernel())
+
+
+if os.environ.get("DRAFTGATE_KERNEL"):  # the engine's variable: one setting forces both
+    use_kernel(os.environ["DRAFTGATE_KERNEL"])

@@ -164,7 +164,7 @@ class NeuralDraft:
         if draws is None:
             token, entropy, top = self.state.peak(logits)
             return token, top, top, entropy
-        row = self.state.masses(logits, self._buffer(i, logits.shape[0]))
+        row = self.state.masses(logits, self._buffer(i, logits.shape[0]), entropy=True)
         token = draws.categorical(row, "draft_sample", i)
         assert proposal.rows is not None
         proposal.rows.append(row)

@@ -150,7 +150,7 @@ class ChainState:
         self.history: list[int] = list(prompt)
         self.prompt_tokens = len(self.history)
         self.entropy = 0.0
-        """Of the last row processed by `masses`, nats."""
+        """Of the last row processed by `masses` with entropy, nats."""
         self.grammar = chain.grammar.open() if chain.grammar is not None else None
         self._table = _EditTable(chain) if chain.penalised or chain.suppressed or chain.bias else None
         if self._table is not None:
@@ -187,15 +187,15 @@ class ChainState:
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def masses(self, logits: npt.NDArray[np.float32], out: Masses | None = None) -> Masses:
+    def masses(self, logits: npt.NDArray[np.float32], out: Masses | None = None, entropy: bool = False) -> Masses:
         """The row's distribution after the history so far: integer masses. Raises RowError.
 
-        At temperature 0 it is one-hot at the argmax.
+        At temperature 0 it is one-hot at the argmax. ``entropy`` is computed, into the attribute, only when asked for.
         """
         if self.chain.greedy:
             return self._one_hot(self.argmax(logits), out)
         edits, mask = self.edits(logits)
-        row, self.entropy = law.row(logits, self.chain.scale, self.chain.truncation, out, edits, mask)
+        row, self.entropy = law.row(logits, self.chain.scale, self.chain.truncation, out, edits, mask, entropy)
         return row
 
     def argmax(self, logits: npt.NDArray[np.float32]) -> int:

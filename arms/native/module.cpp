@@ -80,7 +80,7 @@ std::vector<float>& weight_scratch() { static thread_local std::vector<float> sc
 
 std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top_k, std::uint64_t top_p,
                             std::uint64_t min_p, std::uint64_t typical_p, MassesOut out, std::optional<Ids> ids,
-                            std::optional<Logits> values, std::optional<Words> mask) {
+                            std::optional<Logits> values, std::optional<Words> mask, bool entropy) {
   const std::size_t n = logits.size();
   if (out.size() != n || n > kMaxVocabulary) throw nb::value_error("masses and logits differ in size, or 2^20 is exceeded");
   const float* x = edited(logits, ids, values, mask, edit_scratch());
@@ -89,11 +89,11 @@ std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top
   if (scan.status != kFine) return {scan.status, 0.0};
   auto& weights = weight_scratch();
   if (weights.size() < n) weights.resize(n);
-  const RowWeights sums = active->weigh(x, n, scan.maximum, scale, weights.data());
-  active->normalise(weights.data(), n, sums.sum, out.data());
   const Truncation cut{top_k, top_p, min_p, typical_p};
-  if (cut.any()) return {kFine, truncate(*active, out.data(), n, cut)};
-  return {kFine, entropy_nats(sums.sum, sums.first_moment)};
+  const RowWeights sums = active->weigh(x, n, scan.maximum, scale, weights.data(), entropy && !cut.any());
+  if (cut.any()) return {kFine, truncated(*active, weights.data(), n, sums.sum, cut, out.data(), entropy)};
+  active->normalise(weights.data(), n, sums.sum, out.data());
+  return {kFine, entropy ? entropy_nats(sums.sum, sums.first_moment) : 0.0};
 }
 
 std::tuple<int, std::int64_t> argmax(const Logits& logits, std::optional<Ids> ids, std::optional<Logits> values,
@@ -113,7 +113,7 @@ std::tuple<int, std::int64_t, double, double> peak(const Logits& logits, float s
   if (scan.status != kFine) return {scan.status, 0, 0.0, 0.0};
   auto& weights = weight_scratch();
   if (weights.size() < logits.size()) weights.resize(logits.size());
-  const RowWeights sums = active->weigh(x, logits.size(), scan.maximum, scale, weights.data());
+  const RowWeights sums = active->weigh(x, logits.size(), scan.maximum, scale, weights.data(), true);
   return {kFine, static_cast<std::int64_t>(scan.argmax), entropy_nats(sums.sum, sums.first_moment),
           static_cast<double>(kTopWeight) / static_cast<double>(sums.sum)};
 }
@@ -132,25 +132,26 @@ NB_MODULE(_sampling, m) {
   m.def("use_kernel", &use_kernel, nb::arg("name"));
   m.def("row", &row, nb::arg("logits"), nb::arg("scale"), nb::arg("top_k"), nb::arg("top_p"), nb::arg("min_p"),
         nb::arg("typical_p"), nb::arg("out"), nb::arg("ids") = nb::none(), nb::arg("values") = nb::none(),
-        nb::arg("mask") = nb::none());
+        nb::arg("mask") = nb::none(), nb::arg("entropy") = true);
   m.def("argmax", &argmax, nb::arg("logits"), nb::arg("ids") = nb::none(), nb::arg("values") = nb::none(),
         nb::arg("mask") = nb::none());
   m.def("peak", &peak, nb::arg("logits"), nb::arg("scale"), nb::arg("ids") = nb::none(),
         nb::arg("values") = nb::none(), nb::arg("mask") = nb::none());
-  m.def("truncate", [](MassesOut masses, std::uint64_t top_k, std::uint64_t top_p, std::uint64_t min_p,
-                       std::uint64_t typical_p) {
-    return truncate(*active, masses.data(), masses.size(), Truncation{top_k, top_p, min_p, typical_p});
-  });
   m.def("pick", [](const Masses& masses, std::uint64_t r) {
     return static_cast<std::int64_t>(active->pick(masses.data(), masses.size(), r));
   });
-  m.def("total", [](const Masses& masses) { return active->total(masses.data(), masses.size()); });
+  m.def("total", [](const Masses& masses) { return active->total(masses.data(), masses.size(), 0); });
   m.def("residual", [](const Masses& q, const Masses& p, MassesOut out) {
     same_size(q.size(), p.size());
     same_size(q.size(), out.size());
     return active->residual(q.data(), p.data(), q.size(), out.data());
   });
-  m.def("surprise", &surprise);
+  m.def("surprise", [](std::uint64_t mass) {
+    if (mass == 0 || mass > kTotal) throw nb::value_error("a surprise is of a mass in [1, 2^48]");
+    std::uint64_t out = 0;
+    active->surprise(&mass, 1, &out);
+    return out;
+  });
   m.def("philox", [](std::uint64_t key, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
     const auto words = philox(key, {a, b, c, d});
     return std::make_tuple(words[0], words[1], words[2], words[3]);

@@ -13,63 +13,89 @@ using Wide = unsigned __int128;
 
 struct Item {
   std::uint64_t mass;
+  std::uint64_t deviation;  // typical-p only
   std::uint32_t id;
+  std::uint32_t rank;  // coarse class of the order in force, best first
 };
 using Items = std::vector<Item>;
 
 bool heavier(const Item& a, const Item& b) { return a.mass != b.mass ? a.mass > b.mass : a.id < b.id; }
-
-struct Deviant {
-  std::uint64_t deviation;
-  Item item;
-};
-bool more_typical(const Deviant& a, const Deviant& b) {
-  return a.deviation != b.deviation ? a.deviation < b.deviation : heavier(a.item, b.item);
+bool more_typical(const Item& a, const Item& b) {
+  return a.deviation != b.deviation ? a.deviation < b.deviation : heavier(a, b);
 }
 
-const Item& item_of(const Item& item) { return item; }
-const Item& item_of(const Deviant& deviant) { return deviant.item; }
+int leading_zeros(std::uint64_t x) { return x ? __builtin_clzll(x) : 64; }
 
-// Length of the shortest prefix, in the order given, whose mass reaches `wanted`; the prefix stands first afterwards.
-template <class Entry, class Order>
-std::size_t shortest_prefix(std::vector<Entry>& entries, std::uint64_t wanted, Order order) {
-  std::size_t begin = 0, end = entries.size();
-  std::uint64_t before = 0;
-  while (end - begin > 1) {  // the crossing entry lies in [begin, end)
-    const std::size_t middle = begin + (end - begin) / 2;
-    std::nth_element(entries.begin() + begin, entries.begin() + middle, entries.begin() + end, order);
-    std::uint64_t half = 0;
-    for (std::size_t i = begin; i < middle; ++i) half += item_of(entries[i]).mass;
-    if (before + half >= wanted) {
-      end = middle;
+// Keeps the shortest prefix, in the order given, that satisfies `reached(mass, count)`; all when none does. The rank of
+// an item is monotone in the order, so that only the one rank where the crossing lies has to be put in order.
+template <class Order, class Reached>
+void keep_prefix(Items& items, Order order, Reached reached) {
+  std::uint64_t mass[65] = {}, count[65] = {};
+  for (const Item& item : items) {
+    mass[item.rank] += item.mass;
+    count[item.rank] += 1;
+  }
+  std::uint64_t sure_mass = 0, sure = 0;
+  std::uint32_t crossing = 0;
+  for (; crossing < 65; ++crossing) {
+    if (reached(sure_mass + mass[crossing], sure + count[crossing])) break;
+    sure_mass += mass[crossing];
+    sure += count[crossing];
+  }
+  if (crossing == 65) return;
+  static thread_local Items middle;
+  middle.clear();
+  std::size_t kept = 0;
+  for (const Item& item : items) {
+    if (item.rank < crossing) items[kept++] = item;
+    if (item.rank == crossing) middle.push_back(item);
+  }
+  std::size_t begin = 0, end = middle.size();  // the crossing item lies in [begin, end)
+  while (end - begin > 1) {
+    const std::size_t half = begin + (end - begin) / 2;
+    std::nth_element(middle.begin() + begin, middle.begin() + half, middle.begin() + end, order);
+    std::uint64_t more = 0;
+    for (std::size_t i = begin; i < half; ++i) more += middle[i].mass;
+    if (reached(sure_mass + more, sure + half)) {
+      end = half;
     } else {
-      before += half;
-      begin = middle;
+      sure_mass += more;
+      begin = half;
     }
   }
-  return std::min(begin + 1, entries.size());
+  items.resize(kept);
+  items.insert(items.end(), middle.begin(), middle.begin() + begin + 1);
 }
 
 // mass = floor(mass * 2^48 / kept), the remainder to the largest mass, lowest id.
 void rescale(Items& items) {
-  Wide kept = 0;
+  std::uint64_t kept = 0, given = 0;
   for (const Item& item : items) kept += item.mass;
   if (kept == kTotal) return;
-  std::uint64_t given = 0;
+  const double factor = 0x1p48 / static_cast<double>(kept);
   for (Item& item : items) {
-    item.mass = static_cast<std::uint64_t>((static_cast<Wide>(item.mass) << kMassBits) / kept);
-    given += item.mass;
+    auto scaled = static_cast<std::uint64_t>(static_cast<double>(item.mass) * factor);  // the floor, give or take one
+    const std::int64_t rest = static_cast<std::int64_t>((item.mass << kMassBits) - scaled * kept);
+    scaled += rest < 0 ? -1 : rest >= static_cast<std::int64_t>(kept) ? 1 : 0;
+    item.mass = scaled;
+    given += scaled;
   }
   std::min_element(items.begin(), items.end(), heavier)->mass += kTotal - given;
 }
 
-void keep_top_k(Items& items, std::uint64_t k) {
-  if (k >= items.size()) return;
-  std::nth_element(items.begin(), items.begin() + (k - 1), items.end(), heavier);
-  items.resize(k);
+void rank_by_mass(Items& items) {
+  for (Item& item : items) item.rank = static_cast<std::uint32_t>(leading_zeros(item.mass));
 }
 
-void keep_top_p(Items& items, std::uint64_t wanted) { items.resize(shortest_prefix(items, wanted, heavier)); }
+void keep_top_k(Items& items, std::uint64_t k) {
+  rank_by_mass(items);
+  keep_prefix(items, heavier, [k](std::uint64_t, std::uint64_t count) { return count >= k; });
+}
+
+void keep_top_p(Items& items, std::uint64_t wanted) {
+  rank_by_mass(items);
+  keep_prefix(items, heavier, [wanted](std::uint64_t mass, std::uint64_t) { return mass >= wanted; });
+}
 
 std::uint64_t min_p_level(std::uint64_t min_p, std::uint64_t largest) {
   return static_cast<std::uint64_t>((static_cast<Wide>(min_p) * largest + (kTotal - 1)) >> kMassBits);
@@ -80,55 +106,64 @@ void keep_min_p(Items& items, std::uint64_t min_p) {
   items.erase(std::remove_if(items.begin(), items.end(), [&](const Item& i) { return i.mass < level; }), items.end());
 }
 
-void keep_typical(Items& items, std::uint64_t wanted) {
+// Surprise of every item, as the declared series gives it; items without mass have none and are dropped first.
+std::vector<std::uint64_t>& surprises(const Kernels& kernels, Items& items) {
+  static thread_local std::vector<std::uint64_t> masses, bits;
+  items.erase(std::remove_if(items.begin(), items.end(), [](const Item& i) { return i.mass == 0; }), items.end());
+  masses.clear();
+  for (const Item& item : items) masses.push_back(item.mass);
+  bits.resize(masses.size());
+  kernels.surprise(masses.data(), masses.size(), bits.data());
+  return bits;
+}
+
+// Mean surprise in units of 2^-32 bits, as an integer: the same in any order of the items.
+Wide mean_surprise(const Items& items, const std::vector<std::uint64_t>& bits) {
   Wide weighted = 0;
-  std::vector<Deviant> deviants;
-  deviants.reserve(items.size());
-  for (const Item& item : items) {
-    if (item.mass == 0) continue;
-    const auto bits = static_cast<std::uint64_t>(surprise(item.mass));
-    weighted += static_cast<Wide>(item.mass) * bits;
-    deviants.push_back({bits, item});
+  for (std::size_t i = 0; i < items.size(); ++i) weighted += static_cast<Wide>(items[i].mass) * bits[i];
+  return weighted >> kMassBits;
+}
+
+void keep_typical(const Kernels& kernels, Items& items, std::uint64_t wanted) {
+  const std::vector<std::uint64_t>& bits = surprises(kernels, items);
+  const auto mean = static_cast<std::uint64_t>(mean_surprise(items, bits));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i].deviation = bits[i] > mean ? bits[i] - mean : mean - bits[i];
+    items[i].rank = static_cast<std::uint32_t>(64 - leading_zeros(items[i].deviation));
   }
-  const auto mean = static_cast<std::uint64_t>(weighted >> kMassBits);
-  for (Deviant& d : deviants) d.deviation = d.deviation > mean ? d.deviation - mean : mean - d.deviation;
-  deviants.resize(shortest_prefix(deviants, wanted, more_typical));
-  items.clear();
-  for (const Deviant& d : deviants) items.push_back(d.item);
+  keep_prefix(items, more_typical, [wanted](std::uint64_t mass, std::uint64_t) { return mass >= wanted; });
 }
 
-// The lowest level that surely holds everything the first active truncation keeps, found in one pass over the row.
-std::uint64_t first_level(const Kernels& kernels, const std::uint64_t* masses, std::size_t n, const Truncation& cut) {
-  std::uint64_t levels[kCuts] = {kTotal >> 6, kTotal >> 9, kTotal >> 12, kTotal >> 16, kTotal >> 22, kTotal >> 32};
-  if (!cut.top_k && cut.top_p == kTotal) return 1;
-  const CutSums sums = kernels.cuts(masses, n, levels);
-  for (int c = 0; c < kCuts; ++c)
-    if (cut.top_k ? sums.count[c] >= cut.top_k : sums.sum[c] >= cut.top_p) return levels[c];
-  return 1;
+// Levels to sift a row at, tightest first; the last one surely holds everything the first active truncation keeps.
+// Top-p: masses below its last level add up to less than what it drops.
+std::vector<std::uint64_t> sift_levels(std::size_t n, std::uint64_t largest, const Truncation& cut) {
+  if (cut.top_k) return {kTotal >> 14, kTotal >> 22, 1};
+  if (cut.top_p < kTotal) return {kTotal >> 12, std::max<std::uint64_t>(1, std::min((kTotal - cut.top_p) / n, largest))};
+  if (cut.min_p) return {std::max<std::uint64_t>(1, std::min(min_p_level(cut.min_p, largest), largest))};
+  return {1};
 }
 
-double entropy_of(const Items& items) {
-  double bits = 0;
-  for (const Item& item : items)
-    if (item.mass) bits = bits + static_cast<double>(item.mass) * 0x1p-48 * (static_cast<double>(surprise(item.mass)) * 0x1p-32);
-  return bits * 0x1.62e42fefa39efp-1;
+// Whether a sifted row, of which `count` tokens with `mass` in all are left, still holds all the first truncation keeps.
+bool enough(std::uint64_t mass, std::size_t count, const Truncation& cut) {
+  if (count == 0) return false;
+  if (cut.top_k) return count >= cut.top_k;
+  return cut.top_p == kTotal || mass >= cut.top_p;
+}
+
+// The highest power of two from which on the kept masses alone satisfy top-p: nothing below it needs looking at.
+std::uint64_t tightened(const Kernels& kernels, const std::uint64_t* kept, std::size_t count, const Truncation& cut) {
+  if (cut.top_k || cut.top_p == kTotal) return 0;
+  for (std::uint64_t level = kTotal >> 4; level > 0; level >>= 1)
+    if (kernels.total(kept, count, level) >= cut.top_p) return level;
+  return 0;
+}
+
+double entropy_of(const Kernels& kernels, Items& items) {
+  const std::vector<std::uint64_t>& bits = surprises(kernels, items);
+  return static_cast<double>(static_cast<std::uint64_t>(mean_surprise(items, bits))) * 0x1p-32 * 0x1.62e42fefa39efp-1;
 }
 
 }  // namespace
-
-std::int64_t surprise(std::uint64_t mass) {
-  int exponent = 0;
-  double m = std::frexp(static_cast<double>(mass), &exponent);  // in [1/2, 1)
-  if (m < 0x1.6a09e667f3bcdp-1) {                               // sqrt(1/2)
-    m = m * 2.0;
-    exponent -= 1;
-  }
-  const double s = (m - 1.0) / (m + 1.0), z = s * s;
-  double series = 1.0 / 17.0;
-  for (int odd = 15; odd >= 1; odd -= 2) series = series * z + 1.0 / odd;
-  const double log2m = series * s * 0x1.71547652b82fep+1;  // 2 / ln 2
-  return static_cast<std::int64_t>(std::nearbyint((static_cast<double>(kMassBits - exponent) - log2m) * 0x1p32));
-}
 
 double entropy_nats(std::uint64_t weight_sum, double first_moment) {
   // log2 of the sum in weights of the maximum, minus the mean of t: H in bits
@@ -136,22 +171,37 @@ double entropy_nats(std::uint64_t weight_sum, double first_moment) {
   return (std::log2(sum) - first_moment / sum) * 0x1.62e42fefa39efp-1;
 }
 
-double truncate(const Kernels& kernels, std::uint64_t* masses, std::size_t n, const Truncation& cut) {
+double truncated(const Kernels& kernels, const float* weights, std::size_t n, std::uint64_t sum, const Truncation& cut,
+                 std::uint64_t* masses, bool entropy) {
   static thread_local std::vector<std::uint32_t> ids;
+  static thread_local std::vector<std::uint64_t> kept;
   static thread_local Items items;
-  if (ids.size() < n) ids.resize(n);
-  const std::size_t found = kernels.gather(masses, n, first_level(kernels, masses, n, cut), ids.data());
-  items.clear();
-  for (std::size_t i = 0; i < found; ++i) items.push_back({masses[ids[i]], ids[i]});
+  if (ids.size() < n + 1) {
+    ids.resize(n + 1);
+    kept.resize(n + 1);
+  }
+  const auto largest = static_cast<std::uint64_t>((static_cast<Wide>(kTopWeight) << kMassBits) / sum);
+  Sifted sifted{};
+  for (const std::uint64_t level : sift_levels(n, largest, cut)) {
+    sifted = kernels.sift(weights, n, sum, level, ids.data(), kept.data());
+    if (enough(kernels.total(kept.data(), sifted.count, 0), sifted.count, cut)) break;
+  }
+  const std::uint64_t level = tightened(kernels, kept.data(), sifted.count, cut);
+  items.resize(sifted.count + 1);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < sifted.count; ++i) {  // written always, counted when kept: no branch to mispredict
+    items[count] = {kept[i], 0, ids[i], 0};
+    count += kept[i] >= level ? 1 : 0;
+  }
+  items.resize(count);
+  std::min_element(items.begin(), items.end(), heavier)->mass += kTotal - sifted.given;
   if (cut.top_k) { keep_top_k(items, cut.top_k); rescale(items); }
   if (cut.top_p < kTotal) { keep_top_p(items, cut.top_p); rescale(items); }
   if (cut.min_p) { keep_min_p(items, cut.min_p); rescale(items); }
-  if (cut.typical_p < kTotal) { keep_typical(items, cut.typical_p); rescale(items); }
+  if (cut.typical_p < kTotal) { keep_typical(kernels, items, cut.typical_p); rescale(items); }
   std::memset(masses, 0, n * sizeof *masses);
   for (const Item& item : items) masses[item.id] = item.mass;
-  // lists are left in no particular order by selection; sum the entropy in id order so that it is one number
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.id < b.id; });
-  return entropy_of(items);
+  return entropy ? entropy_of(kernels, items) : 0;
 }
 
 }  // namespace draftgate::sampling
