@@ -83,8 +83,8 @@ def _head(page: Page) -> str:
         "",
     ]
     lines += [f"> **Records:** {safe(p)}" for p in page.problems]
-    if page.flips:
-        lines.append(f"> **Not robust:** {safe(page.flips)}")
+    if page.robustness.flips:
+        lines.append(f"> **Not robust:** {safe(page.robustness.flips)}")
     lines += [
         f"- Plan {safe(page.plan.get('title') or page.plan.get('name'))}, id {code(page.plan_id)}",
         f"- Champion {code((page.plan.get('champion') or {}).get('name'))}; {safe(page.facts_line)}",

@@ -14,13 +14,14 @@ from .gate_texts import GROUPS, LABELS
 from .numbers import count, quantity
 from .plan_document import ADOPTION, DELETION, SOURCES, Criterion, Source, state_of
 from .records import RunRecords
+from .robustness import Robustness, card_problem, robustness
 from .strata_table import StrataTable, strata_table
 
 ALWAYS_NOT_SHOWN = (
     "Anything about prompts unlike these: the intervals speak of prompts such as those sampled, not of all prompts.",
     "Other champions, drafts, quantisations, machines, or many requests served at once.",
-    "That the champion's answers are good: the gates ask whether they stay the champion's.",
     "That no rare slow case exists: no interval sees what the sample lacks.",
+    "That the champion's answers are good: the gates ask whether they stay the champion's.",
 )
 
 
@@ -41,16 +42,12 @@ class Page:
     strata: StrataTable
     change: Sequence[tuple[str, str]]
     not_shown: Sequence[str]
-    decision_card: Mapping[str, Any]
-    multiverse: Sequence[Mapping[str, Any]]
-    self_check: Sequence[Mapping[str, Any]]
+    robustness: Robustness
     deletion: Sequence[tuple[Criterion, str, str]]
     adoption: Sequence[tuple[Criterion, str, str]]
     facts: Sequence[tuple[str, bool, str]]
     identities: Sequence[tuple[str, str]]
     machine: Sequence[tuple[str, str]]
-    flips: str = ""
-    """The universes in which the verdict differs, in words; empty when none does."""
     sources: Sequence[Source] = SOURCES
     labels: Mapping[str, str] = field(default_factory=lambda: LABELS)
 
@@ -82,16 +79,13 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
         counts=counts,
         strata=strata_table(records, verdict),
         change=what_would_change(verdict, gates),
-        not_shown=[*_strings(extra.get("not_shown")), *ALWAYS_NOT_SHOWN],
-        decision_card=dict(extra.get("decision_card") or {}),
-        multiverse=_mappings(extra.get("multiverse")),
-        self_check=_mappings(extra.get("self_check")),
+        not_shown=_not_shown(extra.get("not_shown")),
+        robustness=robustness(verdict),
         deletion=[(c, *state_of(c, by_id, decoding)) for c in DELETION],
         adoption=[(c, *state_of(c, by_id, decoding)) for c in ADOPTION],
         facts=answers(records, by_id),
         identities=_identities(plan, verdict.plan_id),
         machine=_machine(records),
-        flips=flips_of(verdict),
     )
 
 
@@ -125,7 +119,8 @@ def _problems(records: RunRecords, verdict: Verdict) -> list[str]:
         found.append("The run has no closing record: it is partial, and no verdict on it is final.")
     if records.plan_id != verdict.plan_id:
         found.append(f"The verdict is about plan {verdict.plan_id[:12]}, the folder's plan is {records.plan_id[:12]}.")
-    return found
+    card = card_problem(records, verdict)
+    return [*found, card] if card else found
 
 
 def _sentence(value: Any) -> str:
@@ -140,31 +135,16 @@ def _sentence(value: Any) -> str:
     return f"{lead} ({tail})" if lead and tail else lead or tail
 
 
+def _not_shown(value: Any) -> list[str]:
+    """What the gates say they do not show, and what no run of this kind shows."""
+    told = _strings(value)
+    return [*told, ALWAYS_NOT_SHOWN[-1]] if told else list(ALWAYS_NOT_SHOWN)
+
+
 def _strings(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [_sentence(v) for v in value] if isinstance(value, Sequence) else []
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        inner = next((v for v in value.values() if isinstance(v, Sequence) and v and isinstance(v[0], Mapping)), None)
-        return list(inner) if inner else [value] if value else []
-    return (
-        [v for v in value if isinstance(v, Mapping)]
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else []
-    )
-
-
-def flips_of(verdict: Verdict) -> str:
-    """Names the analyses under which the verdict would be another."""
-    names = [
-        f"{row.get('universe') or row.get('name') or 'another analysis'} ({row.get('verdict')})"
-        for row in _mappings(verdict.extra.get("multiverse"))
-        if row.get("flips") or row.get("verdict") not in (None, verdict.verdict)
-    ]
-    return f"The verdict differs under: {', '.join(names)}." if names else ""
 
 
 def _identities(plan: Mapping[str, Any], plan_id: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from ..gates.result import Verdict
 from .explain import SYMBOLS, VERDICT_SYMBOLS, explain, headline, what_would_change
 from .numbers import NONE
+from .robustness import robustness
 
 _VERDICT_STYLE = {"GO": "green", "NO-GO": "red", "INCONCLUSIVE": "yellow", "INVALID": "magenta"}
 _STATUS_STYLE = {
@@ -44,10 +45,9 @@ def render(verdict: Verdict, width: int) -> Group:
     open_ = [e for e in explained if e.result.status not in ("pass", "not-applicable")]
     for e in open_:
         parts.append(_hanging(Text(f"{e.symbol} {e.result.id}", _STATUS_STYLE[e.result.status]), e.found))
-    for flip in [r for r in verdict.extra.get("multiverse") or () if r.get("flips")]:
-        parts.append(Text(f"  ~ not robust: {flip.get('gate', 'the verdict')} is "
-                          f"{flip.get('status') or flip.get('verdict')} with "
-                          f"{flip.get('variant') or flip.get('universe')}", style="yellow"))  # fmt: skip
+    flips = robustness(verdict).flips
+    if flips:
+        parts.append(_hanging(Text("~ not robust", "yellow"), flips))
     changes = what_would_change(verdict, explained)[:4]
     if verdict.verdict != "GO" and changes:
         parts.append(Text("  What would change it:", style="bold"))

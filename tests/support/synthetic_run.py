@@ -108,7 +108,7 @@ def make_plan(
         "arithmetic": {"version": 1, "golden": hexdigest("golden")},
         "hardware_class": {"architecture": "x86_64", "instruction_sets": ["avx512_vnni"], "cores": 2,
         "memory_class": "16 GiB"},
-        "decision_card_sha256": None, "sealed": None,
+        "decision_card_sha256": hashlib.sha256(rfc8785.dumps(CARD)).hexdigest(), "sealed": None,
     }  # fmt: skip
 
 
@@ -244,6 +244,7 @@ def synthetic_run(
     stored = rfc8785.dumps(plan)
     plan_id = hashlib.sha256(stored).hexdigest()
     (path / "plan.json").write_bytes(stored)
+    (path / "decision_card.json").write_text(json.dumps(CARD, indent=1) + "\n")
     rows = make_rows(plan, seed)
     (path / "results").mkdir(exist_ok=True)
     for table, listed in rows.items():
@@ -266,6 +267,17 @@ def synthetic_run(
     ledger.append(("close", {"requests": len(rows["requests"])}))
     write_ledger(path, ledger)
     return SyntheticRun(path, plan, plan_id, make_verdict(plan, plan_id, statuses or {}, deviations, exploratory), rows)
+
+
+CARD: dict[str, Any] = {
+    "format": "draftgate-card/1", "replicates": 100, "seed": 7, "note": "GO is likelier than not from 1.3",
+    "variation": {"prompt_sd": 0.15, "noise_sd": 0.02, "block_sd": 0.01, "source": "assumed: no pilot"},
+    "simulated": ["speedup", "tail"], "assumed": ["identity"], "can_go": True,
+    "truths": [
+        {"speedup": t, "replicates": 100, "GO": g, "NO-GO": n, "INCONCLUSIVE": round(1 - g - n, 2), "INVALID": 0.0}
+        for t, g, n in ((1.0, 0.0, 0.62), (1.15, 0.02, 0.02), (1.3, 0.81, 0.0), (1.5, 0.97, 0.0))
+    ],
+}  # fmt: skip
 
 
 _NUMBERS: Mapping[str, tuple[float, tuple[float, float], float, str]] = {
@@ -307,14 +319,18 @@ Any]] = (),
     name, reasons = combine(results)
     extra = {
         "deviations": [dict(d) for d in deviations],
-        "decision_card": {"rows": [{"true_speedup": t, "GO": g, "NO-GO": n, "INCONCLUSIVE": round(1 - g - n, 3)}
-                                   for t, g, n in ((1.0, 0.0, 0.62), (1.15, 0.02, 0.02), (1.3, 0.81, 0.0), (1.45, 0.97,
-                                   0.0))]},
-        "multiverse": [{"universe": "as planned", "verdict": name, "flips": False}, {"universe": "equal weights",
-        "verdict": name, "flips": False},
-                       {"universe": "median instead of mean", "verdict": name, "flips": False}],
-        "self_check": [{"gate": "speedup", "disturbed": "fail", "ok": True}],
-        "not_shown": ["Energy was not measured on this machine."],
+        "decision_card": CARD,
+        "multiverse": [
+            {"gate": "speedup", "variant": v, "status": statuses.get("speedup", "pass"), "estimate": 1.41,
+             "interval": [1.3, 1.53], "flips": False}
+            for v in ("equal weights", "plain-t interval", "median, percentile interval")
+        ],
+        "self_check": [{"gate": "speedup", "status": "fail", "held": True, "reason": ""}],
+        "splits": [
+            {"split": s, "gate": "speedup", "status": "pass", "estimate": 1.4, "interval": [1.25, 1.57], "n": 60}
+            for s in ("open", "reserve")
+        ],
+        "not_shown": ["Energy: it was not measured."],
     }  # fmt: skip
     return Verdict(name, plan_id, tuple(results), reasons, exploratory, extra)
 
