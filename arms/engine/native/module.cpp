@@ -120,6 +120,8 @@ NB_MODULE(_native, m) {
       .def_prop_ro("scratch_bytes", &Engine::scratch_bytes)
       .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
 
+  m.def("check_kernel", [](const std::string& name) { return choose_kernels(name.c_str()).name; }, nb::arg("name"),
+        "The kernel set of that name (empty: the fastest). Raises ValueError where this machine has no such set.");
   m.def("bandwidth", [](size_t bytes, size_t threads) {
     if (bytes > (size_t(1) << 36) || threads < 1 || threads > 256) throw std::invalid_argument("absurd size or threads");
     nb::gil_scoped_release release;
