@@ -1,4 +1,4 @@
-"""The golden self-test of the declared arithmetic: a small synthetic model whose logits and cache hash to a pinned value.
+"""The golden self-test of the declared arithmetic: a small synthetic model, its logits and cache hashed.
 
 Sizes are odd on purpose, every tensor type takes part, and the sequence crosses a tile of positions. Every kernel set,
 thread count and machine must give the same hash; a plan stores it (``arithmetic.golden``).
@@ -41,8 +41,8 @@ def _bytes(name: str, count: int) -> npt.NDArray[np.uint8]:
 
 def _small_halves(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Any two bytes to a half of either sign between 2^-7 and 2^-5."""
-    bits = raw.reshape(-1, 2).astype(np.uint16)
-    halves: npt.NDArray[np.uint16] = ((bits[:, 0] & 0x80) << 8) | (0x2000 + (((bits[:, 0] & 7) << 8) | bits[:, 1]))
+    bits = raw.reshape(-1, 2).astype(np.int64)
+    halves = ((bits[:, 0] & 0x80) << 8) | (0x2000 + (((bits[:, 0] & 7) << 8) | bits[:, 1]))
     return np.frombuffer(halves.astype("<u2").tobytes(), np.uint8)
 
 

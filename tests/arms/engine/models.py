@@ -14,7 +14,9 @@ from .reference import Shape
 
 ODD = {
     "q4_1 tied": Shape(types=("Q4_1",), seed=1),
-    "q4_0 multi-query": Shape(types=("Q4_0",), embedding_type="Q4_0", width=320, heads=5, kv_heads=1, head_dims=64, seed=2),
+    "q4_0 multi-query": Shape(
+        types=("Q4_0",), embedding_type="Q4_0", width=320, heads=5, kv_heads=1, head_dims=64, seed=2,
+    ),
     "q8_0 separate head": Shape(types=("Q8_0",), embedding_type="Q4_1", tied=False, vocabulary=131, seed=3),
     "float, no size a multiple of anything": Shape(
         types=("F16", "F32"), embedding_type="F16", width=52, heads=2, kv_heads=1, head_dims=26, feed_forward=75,
@@ -24,7 +26,7 @@ ODD = {
         types=("Q4_0", "Q4_1", "Q8_0", "F16", "F32"), width=96, layers=3, heads=6, kv_heads=2, head_dims=48,
         feed_forward=160, rope_factors=True, tied=False, seed=5,
     ),
-    "no grouping": Shape(types=("Q4_1", "Q8_0"), embedding_type="F32", width=64, heads=2, kv_heads=2, head_dims=32, seed=6),
+    "no grouping": Shape(types=("Q4_1", "Q8_0"), embedding_type="F32", heads=2, kv_heads=2, head_dims=32, seed=6),
 }  # fmt: skip
 SETS = ("portable", "avx2", "avx512")
 

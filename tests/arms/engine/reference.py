@@ -111,8 +111,10 @@ def write_model(path: Path, shape: Shape) -> Path:
 
 
 class Reference:
-    """Full-precision forward pass over dequantised weights. Keys and values are rounded to half, as the cache holds them;
-    ``int8_inputs`` also rounds what goes into quantised matrices, in the declared way, which leaves only float error."""
+    """Full-precision forward pass over dequantised weights; keys and values are rounded to half, as the cache holds them.
+
+    ``int8_inputs`` also rounds what goes into quantised matrices, in the declared way, which leaves only float error.
+    """
 
     def __init__(self, path: Path, int8_inputs: bool = False) -> None:
         reader = gguf.GGUFReader(str(path))
