@@ -59,6 +59,6 @@ class Proposer(Protocol):
         """Everything later proposals depend on; equal to that of a proposer freshly fed the same tokens."""
 
     def twin(self, context: Sequence[int]) -> Proposer:
-        """A fresh proposer in the state this one should be in after ``context``, caches fed anew to the same lengths."""
+        """A fresh proposer in the state this one should be in after ``context``, its caches fed anew as far."""
 
     def close(self) -> None: ...
