@@ -120,7 +120,5 @@ class Engine(Protocol):
     ) -> tuple[Logits, npt.NDArray[np.float32]]:
         """As verify_linear, and the hidden states before the head, after the output norm: float32 [len(tokens), d]."""
 
-    def verify_batch(
-        self, items: Sequence[tuple[Transaction, Sequence[int]]], rows: Rows = "all"
-    ) -> list[Logits]:
+    def verify_batch(self, items: Sequence[tuple[Transaction, Sequence[int]]], rows: Rows = "all") -> list[Logits]:
         """verify_linear over several sequences, each with its own cache, in one pass over the weights."""
