@@ -111,7 +111,7 @@ def write_model(path: Path, shape: Shape) -> Path:
 
 
 class Reference:
-    """Full-precision forward pass over dequantised weights; keys and values are rounded to half, as the cache holds them.
+    """Full-precision forward pass over dequantised weights; keys and values are rounded to half, as in the cache.
 
     ``int8_inputs`` also rounds what goes into quantised matrices, in the declared way, which leaves only float error.
     """
