@@ -49,7 +49,7 @@ def events(prompt: Prompt, tokens: int, context_limit: int) -> Iterator[str]:
         yield "context_edge"
     if any(tokens + budget > edge for edge in DRAFT_EDGES):
         yield "draft_edge"
-    copies = _copies(check, text) or repeats(sequence) >= COPY_SHARE
+    copies = "copies" in prompt.tags or _copies(check, text) or repeats(sequence) >= COPY_SHARE
     if copies:
         yield "full_accept"
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .errors import StrataError
@@ -96,13 +97,16 @@ def _fit(task: Task, index: int, count: Count) -> dict[str, Any]:
     low, high = 2, 4
     while size(high, 0) <= task.tokens:
         low, high = high, high * 2
-    entries_that_fit = _last(lambda n: size(n, 0) <= task.tokens, low, high)
-    for n in range(entries_that_fit, 1, -1):
-        words = _last(lambda m, n=n: size(n, m) <= task.tokens, 0, MOST_INDEX_WORDS)
-        short = task.tokens - size(n, words)
-        if short <= SLACK_TOKENS:
+    most = _last(lambda n: size(n, 0) <= task.tokens, low, high)
+    for n in range(most, 1, -1):
+        words = _last(partial(_fits, size, task.tokens, n), 0, MOST_INDEX_WORDS)
+        if task.tokens - size(n, words) <= SLACK_TOKENS:
             return _record(task, index, n, words)
     raise StrataError(f"long-context task {index + 1}: cannot end within {SLACK_TOKENS} tokens of {task.tokens}")
+
+
+def _fits(size: Callable[[int, int], int], tokens: int, n: int, words: int) -> bool:
+    return size(n, words) <= tokens
 
 
 def _last(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -2,8 +2,8 @@
 
 The commitment of a prompt is sha256 of a length-prefixed salt and the RFC 8785 form of its record. The salt is drawn
 for each sealed set, kept with the prompts, and published when they are revealed; without it a guess at a prompt cannot
-be tested against the commitment. Where the prompts lie in a public repository, as the ones that ship here do, sealing is a
-procedure (no training, no tuning, no looking before the confirmatory run), not a secret.
+be tested against the commitment. Where the prompts lie in a public repository, as the ones that ship here do, sealing
+is a procedure (no training, no tuning, no looking before the confirmatory run), not a secret.
 """
 
 from __future__ import annotations

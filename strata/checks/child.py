@@ -116,12 +116,18 @@ def run_python(code: str, tests: list[str]) -> int:
     return passed
 
 
-def run_sql(setup: str, query: str) -> list[list[Any]]:
+def run_sql(setup: str, query: str) -> list[list[Any]] | None:
+    """Rows of the last statement that gives any; None when none does."""
     import sqlite3
+
+    def allow(action: int, *_: Any) -> int:
+        """Other databases are opened by SQLite itself, out of the audit hook's sight."""
+        return sqlite3.SQLITE_DENY if action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH) else sqlite3.SQLITE_OK
 
     with sqlite3.connect(":memory:") as database:
         database.executescript(setup)
-        rows: list[list[Any]] = []
+        database.set_authorizer(allow)
+        rows: list[list[Any]] | None = None
         for statement in _statements(query):
             cursor = database.execute(statement)
             if cursor.description is not None:

@@ -35,7 +35,7 @@ KINDS: dict[str, Kind] = {
     "sql": Kind(code.sql, {"setup": str, "rows": list}, {"ordered": bool, "seconds": _NUMBER}, code.validate_sql),
     "script": Kind(text.script, {"script": str}, {"share": _NUMBER}, text.validate_script),
     "length": Kind(text.length, {"unit": str}, {"min": int, "max": int}, text.validate_length),
-    "list_of_n": Kind(text.list_of_n, {"n": int}, {}),
+    "list_of_n": Kind(text.list_of_n, {"n": int}, {}, text.validate_list),
     "contains": Kind(text.contains, {}, {"all": list, "any": list, "none": list}, text.validate_contains),
     "equals": Kind(text.equals, {"text": str}, {}),
 }

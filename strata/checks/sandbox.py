@@ -35,7 +35,7 @@ def run_python(code: str, tests: list[str], *, seconds: float) -> int:
 
 
 def run_sql(setup: str, query: str, *, seconds: float) -> list[list[Any]] | None:
-    """Rows of the last statement, on an in-memory SQLite after ``setup``; None when it does not run."""
+    """Rows of the last statement that gives any, on an in-memory SQLite after ``setup``; None when none does."""
     result = _run({"kind": "sql", "setup": setup, "query": query}, seconds)
     return result if isinstance(result, list) else None
 

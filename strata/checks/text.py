@@ -104,10 +104,13 @@ def validate_length(check: Mapping[str, Any]) -> None:
 def list_of_n(check: Mapping[str, Any], answer: str) -> float:
     """1 for exactly n bulleted or numbered items (or n bare lines where nothing is marked), else the smaller ratio."""
     n = check["n"]
-    if n < 1:
-        raise StrataError("check list_of_n: n has to be at least 1")
     found = len(_ITEM.findall(answer)) or measure(answer, "lines")
     return min(found / n, n / found) if found else 0.0
+
+
+def validate_list(check: Mapping[str, Any]) -> None:
+    if check["n"] < 1:
+        raise StrataError("check list_of_n: n has to be at least 1")
 
 
 def contains(check: Mapping[str, Any], answer: str) -> float:
