@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,8 @@ class Choices:
     trail: list[Choice] = field(default_factory=list)
     probability: Fraction = Fraction(1)
 
-    def categorical(self, masses: npt.NDArray[np.uint64], domain: str, position: int) -> int:
-        """A token of an integer row (any positive total; the shipped rows sum to 2**48)."""
+    def categorical(self, masses: npt.NDArray[np.uint64], domain: str, position: int, total: int = 0) -> int:
+        """A token of an integer row with its share of the row's own sum; a stated total is not believed."""
         weights = [(int(x), int(masses[x])) for x in np.flatnonzero(masses)]
         total = sum(w for _, w in weights)
         return self._choose("categorical", domain, position, [(x, Fraction(w, total)) for x, w in weights])
@@ -83,13 +83,18 @@ class Outcome(Generic[T]):
     trail: tuple[Choice, ...]
 
 
-def outcomes(procedure: Callable[[Choices], T], limit: int = 1_000_000) -> Iterator[Outcome[T]]:
-    """Each path of ``procedure``; the probabilities sum to exactly 1. Raises TreeTooLarge past ``limit`` paths."""
+def outcomes(
+    procedure: Callable[[Any], T], limit: int = 1_000_000, kind: Callable[[tuple[int, ...]], Any] = Choices
+) -> Iterator[Outcome[T]]:
+    """Each path of ``procedure``; the probabilities sum to exactly 1. Raises TreeTooLarge past ``limit`` paths.
+
+    ``procedure`` is called with fresh choices each time, made by ``kind`` from their script.
+    """
     script: tuple[int, ...] | None = ()
     for _ in range(limit):
         if script is None:
             return
-        choices = Choices(script)
+        choices = kind(script)
         result = procedure(choices)
         yield Outcome(result, choices.probability, tuple(choices.trail))
         script = choices.next_script()

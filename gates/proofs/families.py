@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .toy import ToyEngine, tables
+from .toy import tables
 
 Table = npt.NDArray[np.float32]
 NOTHING = -1e4
@@ -39,10 +39,6 @@ class Family:
     def vocabulary(self) -> int:
         return int(self.champion.shape[1])
 
-    def engines(self) -> tuple[ToyEngine, ToyEngine]:
-        limit = self.context_limit
-        return ToyEngine(self.champion, limit, "champion"), ToyEngine(self.draft, limit, "draft")
-
 
 def _masked(table: Table, keep: Callable[[int, int], bool]) -> Table:
     """A copy with no mass where ``keep(row, token)`` is false."""
@@ -64,13 +60,18 @@ def constant(champion: list[float], draft: list[float], rows: int = 1) -> tuple[
     return table(champion), table(draft)
 
 
-def shapes(seed: int = 1) -> Iterator[Family]:
+QUICK = ((2, 3, 4), (3, 2, 3), (4, 1, 2), (6, 1, 2))
+FULL = ((2, 4, 5), (3, 3, 4), (4, 2, 3), (5, 2, 3), (6, 1, 2), (6, 2, 3))
+"""(vocabulary, k, max_new_tokens); one token more than k, so that a bonus is drawn."""
+
+
+def shapes(full: bool = False, seed: int = 1) -> Iterator[Family]:
     """Disagreements: generic ones by vocabulary and k, and the corners where rounds go wrong."""
-    for vocabulary, k, new in [(2, 4, 5), (3, 3, 4), (4, 2, 3), (5, 2, 3), (6, 1, 2), (6, 2, 3)]:
+    for vocabulary, k, new in FULL if full else QUICK:
         champion, draft = tables(vocabulary, seed + vocabulary, 0.6, rows=61)
         yield Family(f"generic-v{vocabulary}-k{k}", champion, draft, k, new)
     champion, draft = tables(4, seed, 0.5, rows=61)
-    yield Family("equal", champion, champion.copy(), 3, 3)
+    yield Family("equal", champion, champion.copy(), 2, 3)
     yield Family(
         "disjoint",
         _masked(champion, lambda r, t: (r + t) % 2 == 0),
@@ -89,24 +90,28 @@ def shapes(seed: int = 1) -> Iterator[Family]:
     yield Family("zero-proposal", champion, _masked(draft, lambda r, t: t != r % 4), 2, 3)
     yield Family("one-hot-draft", champion, _masked(draft, lambda r, t: t == r % 4), 3, 3)
     yield Family("one-hot-champion", _masked(champion, lambda r, t: t == r % 4), draft, 3, 3)
-    yield Family("nearly-equal", champion, (champion + np.float32(2**-20)).astype(np.float32), 2, 3)
-    yield Family("sharp-mismatch", *constant([0.98, 0.01, 0.01], [0.01, 0.01, 0.98]), 3, 4)
+    tilt = (np.arange(4) * 2**-14).astype(np.float32)
+    yield Family("nearly-equal", champion, champion + tilt, 2, 3)
+    broken = draft.copy()
+    broken[::5] = np.nan
+    yield Family("draft-numeric", champion, broken, 3, 3)
+    yield Family("sharp-mismatch", *constant([0.98, 0.01, 0.01], [0.01, 0.01, 0.98]), 2, 3)
     yield Family("lesson-one", *constant([0.7, 0.3], [0.4, 0.6]), 3, 4)
     yield Family("lesson-two", *constant([0.6, 0.4], [0.3, 0.7]), 3, 4)
 
 
-def settings(seed: int = 11) -> Iterator[Family]:
+def settings(full: bool = False, seed: int = 11) -> Iterator[Family]:
     """Stops and lengths, context edges, and each processor alone and together."""
-    champion, draft = tables(4, seed, 0.6, rows=61)
+    champion, draft = tables(4 if full else 3, seed, 0.6, rows=61)
 
     def pair(name: str, decoding: Mapping[str, Any] | None = None, **changes: Any) -> Family:
         values: dict[str, Any] = {"k": 2, "max_new_tokens": 3, "decoding": decoding or {}, **changes}
         return Family(name, champion, draft, **values)
 
-    yield pair("stop-inside", stop_ids=(2,), max_new_tokens=4)
-    yield pair("two-stops", stop_ids=(0, 3), k=3)
+    yield pair("stop-inside", stop_ids=(2,), k=3, max_new_tokens=4 if full else 3)
+    yield pair("two-stops", stop_ids=(0, 2), k=3)
     yield pair("remaining-one", max_new_tokens=1, k=3)
-    yield pair("context-edge", context_limit=5, max_new_tokens=8)
+    yield pair("context-edge", context_limit=5 if full else 4, max_new_tokens=8)
     yield pair("temperature", {"temperature": 0.5})
     yield pair("top-k", {"top_k": 2})
     yield pair("top-p", {"top_p": 0.7})
@@ -117,8 +122,10 @@ def settings(seed: int = 11) -> Iterator[Family]:
     yield pair("presence", {"presence_penalty": 0.9})
     yield pair("bias", {"logit_bias": {"1": 1.5, "2": -2.0}})
     yield pair("suppress", {"suppress": [1]})
-    yield pair("bad-words", {"bad_words": [[1, 2], [3]]})
+    yield pair("bad-words", {"bad_words": [[1, 2], [0, 1]]})
     yield pair("minimum-new", {"min_new_tokens": 2}, stop_ids=(2,))
+    yield pair("grammar", {"grammar": {"kind": "regex", "text": "(ab|ba|bb)*"}}, stop_ids=(2,), k=3)
+    yield pair("forced", {"grammar": {"kind": "regex", "text": "a(bba|bab)b"}}, stop_ids=(2,), prompt=(1, 1))
     yield pair(
         "together",
         {
@@ -131,5 +138,5 @@ def settings(seed: int = 11) -> Iterator[Family]:
             "min_new_tokens": 1,
             "bad_words": [[1, 2]],
         },
-        stop_ids=(3,),
+        stop_ids=(2,),
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .law import Logits, Masses, best, masses_of
 
@@ -31,6 +32,27 @@ def banned(decoding: Mapping[str, Any], prompt: Sequence[int], new: Sequence[int
     if len(new) < int(decoding.get("min_new_tokens", 0)):
         out.update(stop_ids)
     return out
+
+
+def allowed(grammar: Any, new: Sequence[int], stop_ids: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which tokens a compiled grammar allows after ``new``, from a state opened afresh; at least [V] long."""
+    state = grammar.open()
+    for token in new:
+        if token not in stop_ids:
+            state.push(token)
+    words = np.asarray(state.mask(), dtype="<u4")
+    return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
+
+
+def only_token(
+    grammar: Any, decoding: Mapping[str, Any], prompt: Sequence[int], new: Sequence[int], stop_ids: Sequence[int]
+) -> int | None:
+    """The one token that grammar and bans leave, or None."""
+    fit = np.flatnonzero(allowed(grammar, new, stop_ids))
+    if len(fit) > 64:
+        return None
+    left = set(fit.tolist()) - banned(decoding, prompt, new, stop_ids)
+    return left.pop() if len(left) == 1 else None
 
 
 def processed(
@@ -63,13 +85,7 @@ def processed(
         out[int(token)] += f(amount)
     out[sorted(banned(decoding, prompt, new, stop_ids))] = -np.inf
     if grammar is not None:
-        state = grammar.open()
-        for token in new:
-            if token not in stop_ids:
-                state.push(token)
-        words = np.asarray(state.mask(), dtype=np.uint32)
-        allowed = (words[np.arange(len(out)) >> 5] >> (np.arange(len(out)) & 31).astype(np.uint32)) & np.uint32(1)
-        out[allowed == 0] = -np.inf
+        out[~allowed(grammar, new, stop_ids)[: len(out)]] = -np.inf
     return out
 
 

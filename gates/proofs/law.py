@@ -97,7 +97,7 @@ def _weights(logits: Logits, temperature: float) -> npt.NDArray[np.uint64]:
     for c in reversed(_EXP2[:6]):
         value = value * rest
         value = value + f(c)
-    exact = np.ldexp(value.astype(np.float64), whole.astype(np.int64) + 42)
+    exact: npt.NDArray[np.float64] = np.ldexp(value.astype(np.float64), whole.astype(np.int64) + 42)
     return np.rint(exact).astype(np.uint64)
 
 
@@ -107,13 +107,13 @@ def _share(values: npt.NDArray[np.uint64]) -> Masses:
     if total == 0:
         raise LawError("every token is masked")
     unit = np.uint64(total)
-    guess: Masses = np.floor(values.astype(np.float64) / total * ONE).astype(np.uint64)
+    guess = np.floor(values.astype(np.float64) / total * ONE).astype(np.uint64)
     left = ((values << np.uint64(48)) - guess * unit).astype(np.int64)  # wraps; the true value is within ±2 total
     guess = np.where(left < 0, guess - np.uint64(1), guess)
     left = np.where(left < 0, left + total, left)
-    guess = np.where(left >= total, guess + np.uint64(1), guess)
-    guess[int(np.argmax(guess))] += np.uint64(ONE - int(guess.sum(dtype=np.uint64)))
-    return guess
+    out: Masses = np.where(left >= total, guess + np.uint64(1), guess)
+    out[int(np.argmax(out))] += np.uint64(ONE - int(out.sum(dtype=np.uint64)))
+    return out
 
 
 def _only(masses: Masses, keep: npt.NDArray[Any]) -> Masses:
@@ -180,6 +180,13 @@ def masses_of(logits: Logits, decoding: Mapping[str, Any]) -> Masses:
     if (p := float(decoding.get("typical_p", 1.0))) < 1:
         masses = _typical(masses, _threshold(p))
     return masses
+
+
+def top_share(logits: Logits) -> float:
+    """Probability of the most likely token at temperature 1, before any truncation."""
+    weights = _weights(logits, 1.0)
+    weights[np.isneginf(logits)] = 0
+    return float(weights.max()) / float(weights.sum(dtype=np.uint64))
 
 
 def best(logits: Logits) -> int:

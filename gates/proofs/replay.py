@@ -1,0 +1,311 @@
+"""The replay audit: a finished run's decisions derived again, and compared with the record. No tolerance.
+
+From the token ids of a run's private part, the seeds of its plan and the models, the interpreter re-derives what was
+proposed, accepted, corrected and emitted, how each round is classified and counted, and how the request ended; a record
+that says anything else is a mismatch, with the request, the position, both tokens and the champion's margin there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...harness.rundir import RunDir
+from .finding import Finding
+from .guessers import DraftGuesser, LookupGuesser
+from .interpreter import Case, Interpreter, Step
+from .law import Chance, LawError
+from .reading import Reading
+from .shipped_guesser import ShippedGuesser
+from .trace import Trace, recorded_traces
+
+MOST_MISMATCHES = 20
+
+LoadModel = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first thing in one request that cannot have happened as recorded."""
+
+    request_id: str
+    position: int
+    """Emitted tokens before it."""
+    round: int
+    what: str
+    recorded: Any
+    derived: Any
+    margin: float | None = None
+
+    def body(self) -> dict[str, Any]:
+        tokens = {}
+        if self.what == "token":
+            tokens = {"arm_token": self.recorded, "champion_token": self.derived}
+        reason = f"{self.what}: recorded {self.recorded}, derived {self.derived}"
+        return {
+            "request_id": self.request_id,
+            "position": self.position,
+            "round": self.round,
+            "reason": reason,
+            "margin": self.margin,
+            **tokens,
+        }
+
+
+@dataclass
+class ReplayResult:
+    """``decisions`` counts every argmax, draw and acceptance that was derived again."""
+
+    requests: int = 0
+    rounds: int = 0
+    tokens: int = 0
+    decisions: int = 0
+    skipped: int = 0
+    """Requests that chose nothing (force-decoded) or fell back before the first token."""
+    events: dict[str, int] = field(default_factory=dict)
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.mismatches and self.decisions > 0
+
+    def finding(self) -> Finding:
+        detail = {
+            "requests": self.requests,
+            "rounds": self.rounds,
+            "tokens": self.tokens,
+            "skipped": self.skipped,
+            "events": dict(sorted(self.events.items())),
+            "mismatches": [m.body() for m in self.mismatches[:MOST_MISMATCHES]],
+            "mismatch_count": len(self.mismatches),
+        }
+        return Finding("replay", self.ok, self.decisions, "decisions", detail)
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """What replay needs besides traces: the models, the plan's decoding and the arms' entries."""
+
+    champion: Any
+    """`arms.models.Model`, or anything with ``engine`` and ``tokenizer``."""
+    draft: Any | None
+    decoding: Mapping[str, Any]
+    arms: Mapping[str, Mapping[str, Any]]
+
+    def replay(self, traces: Iterable[Trace]) -> ReplayResult:
+        """Raises nothing for a wrong record: that is a mismatch."""
+        result = ReplayResult()
+        for trace in traces:
+            if trace.forced or trace.fallback or trace.failure:
+                result.skipped += 1
+                continue
+            result.requests += 1
+            mismatch = self._one(trace, result)
+            if mismatch is not None:
+                result.mismatches.append(mismatch)
+        return result
+
+    def _one(self, trace: Trace, result: ReplayResult) -> Mismatch | None:
+        interpreter, close = self._interpreter(trace)
+        number = 0
+        try:
+            for number, step in enumerate(interpreter.steps()):
+                if number >= len(trace.rounds) or number >= len(trace.steps):
+                    return Mismatch(
+                        trace.request_id, step.context_tokens - len(trace.prompt), number, "round", None, "one more"
+                    )
+                wrong = differences(trace, number, step)
+                result.rounds += 1
+                result.tokens += len(step.tokens)
+                result.decisions += step.decisions
+                result.events[step.outcome] = result.events.get(step.outcome, 0) + 1
+                if wrong is not None:
+                    return wrong
+        except (LawError, ValueError) as error:
+            return Mismatch(trace.request_id, len(interpreter.new), number, "law", "emitted", str(error))
+        finally:
+            close()
+        return end_differences(trace, interpreter)
+
+    def _interpreter(self, trace: Trace) -> tuple[Interpreter, Callable[[], None]]:
+        engine = self.champion.engine
+        decoding, grammar = compiled(self.champion, self.decoding)
+        spec = self.arms[trace.arm]
+        case = Case(
+            prompt=trace.prompt,
+            max_new_tokens=trace.max_new_tokens,
+            context_limit=engine.context_limit,
+            stop_ids=trace.stop_ids,
+            stop_strings=trace.stop_strings,
+            decoding=decoding,
+            probe_rate=float(spec.get("probe_rate", 0.0)),
+        )
+        reading = Reading(engine, len(trace.prompt) + trace.max_new_tokens + 1)
+        guesser = self._guesser(spec, case, trace, grammar)
+        decode = getattr(self.champion.tokenizer, "decode", None)
+
+        def close() -> None:
+            reading.close()
+            if hasattr(guesser, "close"):
+                guesser.close()
+
+        return Interpreter(case, Chance(trace.seed, trace.stream), reading, guesser, decode, grammar), close
+
+    def _guesser(self, spec: Mapping[str, Any], case: Case, trace: Trace, grammar: Any) -> Any:
+        if spec["kind"] == "champion_alone":
+            return None
+        if spec["kind"] == "prompt_lookup":
+            return LookupGuesser(spec, case.stop_ids)
+        plain = self.draft is not None and not getattr(self.draft.engine, "feature_draft", False)
+        if spec["kind"] == "neural_draft" and plain:
+            assert self.draft is not None
+            ids = getattr(self.draft.engine, "output_ids", None)
+            return DraftGuesser(self.draft.engine, spec, case, self.champion.engine.vocabulary, grammar, ids)
+        return ShippedGuesser(spec, self.champion, self.draft, self.decoding, trace)
+
+
+def compiled(champion: Any, decoding: Mapping[str, Any]) -> tuple[dict[str, Any], Any | None]:
+    """The plan's decoding with its text words as token ids, and its grammar compiled."""
+    words = [champion.tokenizer.encode(w) if isinstance(w, str) else list(w) for w in decoding.get("bad_words", ())]
+    grammar = None
+    if decoding.get("grammar") is not None:
+        from ...arms.grammar import Grammar
+
+        stops = tuple(champion.tokenizer.stop_ids)
+        grammar = Grammar(decoding["grammar"], champion.tokenizer, champion.engine.vocabulary, stops)
+    return {**decoding, "bad_words": words}, grammar
+
+
+def differences(trace: Trace, number: int, step: Step) -> Mismatch | None:
+    """The first thing round ``number`` says that was not so: tokens first, then the account of them."""
+    row, private = trace.rounds[number], trace.steps[number]
+    at = step.context_tokens - len(trace.prompt)
+
+    def mismatch(what: str, recorded: Any, derived: Any, position: int = at) -> Mismatch:
+        margin = None if step.margin != step.margin else step.margin
+        return Mismatch(trace.request_id, position, number, what, recorded, derived, margin)
+
+    emitted = list(private["tokens"])
+    for i, token in enumerate(step.tokens):
+        if i >= len(emitted) or emitted[i] != token:
+            return mismatch("token", emitted[i] if i < len(emitted) else None, token, at + i)
+    if len(emitted) > len(step.tokens):
+        return mismatch("token", emitted[len(step.tokens)], None, at + len(step.tokens))
+    said = {
+        "proposals": list(private["proposals"]),
+        "forced": list(private["forced"]),
+        "context_tokens": row["context_tokens"],
+        "requested": row["requested"],
+        "proposed": row["proposed"],
+        "tested": row["tested"],
+        "accepted": row["accepted"],
+        "emitted": row["emitted"],
+        "outcome": row["outcome"],
+        "censored": row["censored"],
+        "forced_tokens": row["forced_tokens"],
+        "round": row["round"],
+    }
+    derived = {
+        "proposals": step.proposals,
+        "forced": step.forced,
+        "context_tokens": step.context_tokens,
+        "requested": step.requested,
+        "proposed": len(step.proposals),
+        "tested": step.tested,
+        "accepted": step.accepted,
+        "emitted": len(step.tokens),
+        "outcome": step.outcome,
+        "censored": step.censored,
+        "forced_tokens": len(step.forced),
+        "round": number,
+    }
+    return next((mismatch(k, said[k], derived[k]) for k in said if said[k] != derived[k]), None)
+
+
+def end_differences(trace: Trace, interpreter: Interpreter) -> Mismatch | None:
+    """The request's output, end and totals against the sum of what was derived."""
+    number, at = len(trace.rounds), len(interpreter.new)
+    said = {
+        "rounds": (len(trace.rounds), trace.totals.get("rounds", len(trace.rounds))),
+        "output": list(trace.output),
+        "finish_reason": trace.finish_reason,
+        "new_tokens": trace.totals.get("new_tokens"),
+        "proposed in all": trace.totals.get("proposed"),
+        "accepted in all": trace.totals.get("accepted"),
+    }
+    derived = {
+        "rounds": (interpreter.rounds, interpreter.rounds),
+        "output": interpreter.new,
+        "finish_reason": interpreter.finish,
+        "new_tokens": at,
+        "proposed in all": interpreter.proposed,
+        "accepted in all": interpreter.accepted,
+    }
+    for what, value in said.items():
+        if value != derived[what]:
+            return Mismatch(trace.request_id, at, number, what, value, derived[what])
+    return None
+
+
+def chosen(traces: Iterable[Trace], greedy: bool, tokens: int | None) -> Iterator[Trace]:
+    """Traces up to about ``tokens`` emitted tokens (all when None); of a greedy run the first block only: repeats
+    of it say nothing new. Which ones is a function of the request ids alone."""
+    import hashlib
+
+    listed = [t for t in traces if not greedy or "/b0/" in t.request_id or t.request_id.startswith("canary/")]
+    if tokens is None:
+        yield from listed
+        return
+    listed.sort(key=lambda t: hashlib.sha256(t.request_id.encode()).digest())
+    used = 0
+    for trace in listed:
+        if used >= tokens:
+            return
+        used += max(1, len(trace.output))
+        yield trace
+
+
+def replay_run(
+    run_dir: Path | str,
+    load_model: LoadModel | None = None,
+    tokens: int | None = None,
+    arms: Sequence[str] | None = None,
+) -> ReplayResult:
+    """Audit a finished run. ``load_model``: "champion" or "draft" to a model (default: the paths the run directory
+    names). ``tokens``: audit about so many (None: all). ``arms``: default every arm that proposes, and champion-alone.
+
+    Raises TraceMissing without the private part; ArmError where a model is not to be had.
+    """
+    from ...harness.freeze import load_plan
+
+    plan = load_plan(RunDir(run_dir))
+    load = load_model or run_loader(run_dir, plan)
+    names = list(arms or dict.fromkeys([plan["candidate"], *(a["name"] for a in plan["arms"])]))
+    auditor = Auditor(
+        champion=load("champion"),
+        draft=load("draft") if plan.get("draft") else None,
+        decoding=plan["decoding"],
+        arms={a["name"]: a for a in plan["arms"]},
+    )
+    greedy = float(plan["decoding"]["temperature"]) == 0
+    return auditor.replay(chosen(recorded_traces(run_dir, plan, names), greedy, tokens))
+
+
+def run_loader(run_dir: Path | str, plan: Mapping[str, Any]) -> LoadModel:
+    """Loads the models of a run from the paths in its operational part, or by their names; checks their hashes."""
+    from ...arms.models import load_model, resolve
+    from ...harness.errors import IntegrityError
+    from ...harness.freeze import load_operational
+
+    operational = load_operational(RunDir(run_dir))
+
+    def load(which: str) -> Any:
+        path = resolve(operational.get(f"{which}_path") or plan[which]["name"])
+        model = load_model(path)
+        if model.file.sha256 != plan[which]["sha256"]:
+            raise IntegrityError(f"{path.name}: not the {which} of this plan (sha256 differs)")
+        return model
+
+    return load
