@@ -31,8 +31,8 @@ def amend(
 ) -> FrozenPlan:
     """Freeze ``composed`` into a new directory as an amendment of the plan in ``parent_dir``.
 
-    Results count as seen when the parent has any request on record; nobody can declare otherwise. Raises PlanError for an empty
-    reason, the parent's own directory, or no change at all.
+    Results count as seen when the parent has any request on record; nobody can declare otherwise. Raises PlanError
+    for an empty reason, the parent's own directory, or no change at all.
     """
     if not reason.strip():
         raise PlanError("--reason is empty: say why the plan changes")

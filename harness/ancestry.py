@@ -28,8 +28,8 @@ def _first_commit(run_dir: RunDir, name: str) -> str | None:
 
 
 def plan_precedes_run(run_dir: RunDir) -> tuple[bool | None, str]:
-    """True: the plan's commit is a proper ancestor of the ledger's. False: it is not, or the plan changed after it. None: not
-    in git, or not both committed. With a sentence."""
+    """True: the plan's commit is a proper ancestor of the ledger's. False: it is not, or the plan changed after
+    it. None: not in git, or not both committed. With a sentence."""
     if _git(run_dir, "rev-parse", "--is-inside-work-tree") != "true":
         return None, "git: the run directory is not in a repository"
     plan, ledger = _first_commit(run_dir, "plan.json"), _first_commit(run_dir, "ledger.jsonl")

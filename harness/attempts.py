@@ -1,7 +1,7 @@
 """How many candidates have been tried on these prompts: alpha is spent per prompt set.
 
-The file lies beside the run directories, so it knows the runs of one folder and no more: it is a reminder with a number, not a
-guard against somebody who starts a new folder.
+The file lies beside the run directories, so it knows the runs of one folder and no more: it is a reminder with a
+number, not a guard against somebody who starts a new folder.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Pat
     if candidate in seen:
         return seen.index(candidate) + 1
     entry = {
-        "format": ATTEMPTS_FORMAT, "prompts": key, "candidate": candidate, "plan_id": plan_id, "at": iso(clock.wall_ns()),
+        "format": ATTEMPTS_FORMAT, "prompts": key, "candidate": candidate, "plan_id": plan_id,
+        "at": iso(clock.wall_ns()),
     }  # fmt: skip
     try:
         with path.open("a") as file:

@@ -83,7 +83,8 @@ class Services:
         return run_audits(run_dir, load_model)
 
     def token_counter(self, name_or_path: str | Path) -> Any:
-        """A callable from a `strata.schema.Prompt` to its tokens, template included and answers not; loads no weights."""
+        """A callable from a `strata.schema.Prompt` to its tokens, template included and answers not; loads no
+        weights."""
         from ..arms.engine.gguf import read_gguf
         from ..arms.engine.tokenizer import Tokenizer
         from ..arms.models import Model, load_template, resolve

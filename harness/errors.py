@@ -1,4 +1,5 @@
-"""Errors a user can act on. The message says what, where and what to do; the command line prints it and no traceback."""
+"""Errors a user can act on. The message says what, where and what to do; the command line prints it and no
+traceback."""
 
 from __future__ import annotations
 

@@ -70,8 +70,10 @@ def _measure(
             load_message(backend, paths, plan["schedule"]["threads"], kernel, arm=arm, decoding=plan["decoding"])
         )
         message = {
-            "type": "generate", "phase": "warmup", "request_id": "estimate", "prompt": prompt, "max_new_tokens": PROBE_TOKENS,
-            "seed": "0" * 16, "stream": "estimate", "stop_token_ids": [], "stop_strings": [], "forced": None, "check": None,
+            "type": "generate", "phase": "warmup", "request_id": "estimate", "prompt": prompt,
+            "max_new_tokens": PROBE_TOKENS,
+            "seed": "0" * 16, "stream": "estimate", "stop_token_ids": [], "stop_strings": [], "forced": None,
+            "check": None,
         }  # fmt: skip
         worker.ask(message)
         done = worker.ask(message)["completion"]

@@ -1,4 +1,5 @@
-"""Which pairs the plan's exclusion rules drop: from the machine's state before and beside a request, never from its duration."""
+"""Which pairs the plan's exclusion rules drop: from the machine's state before and beside a request, never from
+its duration."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
 def excluded_pairs(plan: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[Pair, str]:
     """Pair to the rule that drops it on every arm.
 
-    ``probe``: the largest probe over the arms exceeds ``limit`` times the run's median. ``steal``: more than ``limit`` ticks were
+    ``probe``: the largest probe over the arms exceeds ``limit`` times the run's median. ``steal``: more than
+    ``limit`` ticks were
     stolen during one of the requests. Blind to arm: the rule looks at the worst of the pair, whichever arm it was.
     """
     rules = {e["rule"]: float(e["limit"]) for e in plan["exclusions"]}

@@ -22,6 +22,12 @@ from .prompts import StratumPrompts, chosen_strata, render_message, turns
 from .rundir import RunDir
 from .seal import Seal
 
+COPIED = (
+    "name", "title", "seed", "hypotheses", "outcomes", "exclusions", "stopping", "sample_size", "seen", "alpha",
+    "attempts_budget", "decoding", "measurement", "session_lengths", "memory_envelope_bytes",
+)  # fmt: skip
+"""Sections of the composed plan that are frozen as they stand."""
+
 
 @dataclass(frozen=True)
 class FrozenPlan:
@@ -188,10 +194,8 @@ def _plan(
     seal: Seal | None,
     parent: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    copied = ("name", "title", "seed", "hypotheses", "outcomes", "exclusions", "stopping", "sample_size", "seen", "alpha",
-              "attempts_budget", "decoding", "measurement", "session_lengths", "memory_envelope_bytes")  # fmt: skip
     return {
-        **{key: conf[key] for key in copied},
+        **{key: conf[key] for key in COPIED},
         "format": PLAN_FORMAT,
         "package_version": package_version(),
         "source_digest": source_digest(),
@@ -248,7 +252,8 @@ def _room(plan: dict[str, Any]) -> None:
         for prompt in stratum["prompts"]:
             if prompt["prompt_tokens"] + 1 > min(limits):
                 raise PlanError(
-                    f"stratum {stratum['name']}, prompt {prompt['id']}: {prompt['prompt_tokens']} tokens leave no room for "
+                    f"stratum {stratum['name']}, prompt {prompt['id']}: {prompt['prompt_tokens']} tokens leave no "
+                    f"room for "
                     f"an answer in the context of {min(limits)}; shorten it or take a champion with a longer context"
                 )
 
@@ -269,7 +274,8 @@ def _write(
         there = run_dir.plan.read_bytes()
         if there != data:
             raise PlanError(
-                f"{run_dir.plan.parent} holds another frozen plan ({digest(there)[:12]}, this one is {digest(data)[:12]}); "
+                f"{run_dir.plan.parent} holds another frozen plan ({digest(there)[:12]}, this one is "
+                f"{digest(data)[:12]}); "
                 "choose another folder, or `draftgate amend` that one"
             )
     if card is not None:

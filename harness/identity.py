@@ -43,18 +43,15 @@ def model_identity(model: Any, name: str) -> dict[str, Any]:
         "context_limit": int(model.engine.context_limit),
         "position_policy": str(model.engine.identity.position_policy),
         "licence": str(metadata.get("general.license", "") or "not stated"),
-        "tensors_sha256": tensor_set(model),
     }
 
 
-def tensor_set(model: Any) -> str:
-    """sha256 over the tensors' names, types and shapes: what `physical bytes` deduplicates by content is in an audit."""
-    listed = [f"{t.name} {t.type} {tuple(t.shape)}" for t in model.file.tensors.values()]
-    return digest("\n".join(sorted(listed)).encode())
-
-
 def arithmetic_golden(model: Any) -> dict[str, str]:
-    """Declared arithmetic and a self-test: sha256 of the logits of a fixed token sequence on this very model."""
+    """Declared arithmetic; the engine's golden self-test where it has one; sha256 of this model's logits on fixed
+    tokens.
+
+    The second hash is what a run on another machine must reproduce to the bit.
+    """
     import numpy as np
 
     engine = model.engine
@@ -62,12 +59,19 @@ def arithmetic_golden(model: Any) -> dict[str, str]:
     cache = engine.new_cache(len(ids))
     try:
         logits = engine.verify_linear(cache.begin(), ids, rows="all")
-        return {
-            "version": str(engine.identity.arithmetic),
-            "golden": digest(np.ascontiguousarray(logits, dtype="<f4").tobytes()),
-        }
     finally:
         cache.close()
+    own = digest(np.ascontiguousarray(logits, dtype="<f4").tobytes())
+    return {"version": str(engine.identity.arithmetic), "golden": _self_test(engine) or own, "model_golden": own}
+
+
+def _self_test(engine: Any) -> str | None:
+    """The bundled engine's pinned self-test, computed here; None for another engine."""
+    if type(engine).__module__ != f"{PACKAGE}.arms.engine.engine":
+        return None
+    from ..arms.engine import self_test
+
+    return str(self_test.arithmetic_self_test(engine.kernel, engine.threads))
 
 
 def differences(frozen: dict[str, Any], found: dict[str, Any], where: str) -> list[str]:

@@ -1,9 +1,10 @@
 """Ledger and part files together: what is recorded, what a crash cut off, and how a record is bound to its bytes.
 
 A keyed record's body begins with its key (``request_id`` and so on) and its place in the unit's part files:
-``"part":[unit, offset, bytes, private offset, private bytes]``. Parts are written and fsynced before the record that binds them,
-so a crash leaves bytes without a record (cut off and kept aside), never a record without bytes. Where a file was damaged otherwise,
-the records that lost their bytes are retracted by a deviation and run again.
+``"part":[unit, offset, bytes, private offset, private bytes]``. Parts are written and fsynced before the record
+that binds them,
+so a crash leaves bytes without a record (cut off and kept aside), never a record without bytes. Where a file was
+damaged otherwise, the records that lost their bytes are retracted by a deviation and run again.
 """
 
 from __future__ import annotations

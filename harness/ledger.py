@@ -1,4 +1,5 @@
-"""The ledger: one JSON object a line, each holding the sha256 of the stored bytes of the line before (its newline excluded).
+"""The ledger: one JSON object a line, each holding the sha256 of the stored bytes of the line before (its newline
+excluded).
 
 Appended and fsynced by the parent process alone. A line is ``{"seq":N,"prev":"…","kind":"…","body":{…}}`` in exactly
 that key order and without spaces, so that a scan can follow the chain without parsing the bodies: a million records

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from .canonical import digest
+from .machine import resident_bytes
 
 if TYPE_CHECKING:
     from .session import WorkerSession
 
 Measurement = Callable[["WorkerSession", dict[str, Any]], dict[str, Any]]
+STEPS = 24
+"""Decode steps per condition of the contention measurement."""
+CONTEXT = 64
 
 
 def build_arms(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
@@ -18,4 +27,177 @@ def build_arms(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any
     return {"arms": len(message["arms"])}
 
 
-MEASUREMENTS: dict[str, Measurement] = {"build_arms": build_arms}
+def first_forward(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
+    """Time of a model's first forward pass after loading: pages touched, pools started."""
+    model = session.champion if session.champion is not None else session.draft
+    before = time.perf_counter_ns()
+    cache = model.engine.new_cache(8)
+    model.engine.verify_linear(cache.begin(), [1], "last")
+    cache.close()
+    return {"first_forward_ns": time.perf_counter_ns() - before}
+
+
+class _Decoder:
+    """One model decoding its own argmax, step by step."""
+
+    def __init__(self, model: Any) -> None:
+        self.engine = model.engine
+        self.cache = self.engine.new_cache(min(self.engine.context_limit, CONTEXT + 8 * STEPS))
+        tx = self.cache.begin()
+        prompt = [1 + i % (self.engine.vocabulary - 1) for i in range(CONTEXT)]
+        self.engine.verify_linear(tx, prompt, "none")
+        tx.commit_prefix(len(prompt))
+        self.pending = 1
+
+    def step(self) -> int:
+        """Nanoseconds of one forward call."""
+        if self.cache.length + 1 >= self.cache.capacity:
+            self.cache.close()
+            self.cache = self.engine.new_cache(self.cache.capacity)
+        before = time.perf_counter_ns()
+        tx = self.cache.begin()
+        row = self.engine.verify_linear(tx, [self.pending], "last")[0]
+        took = time.perf_counter_ns() - before
+        tx.commit_prefix(1)
+        self.pending = int(row.argmax())
+        return took
+
+
+def contention(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
+    """Champion decode alone, alternating with the draft (as an arm does), and with the draft running at the same
+    time."""
+    champion, draft = _Decoder(session.champion), _Decoder(session.draft)
+    for _ in range(4):
+        champion.step()
+        draft.step()
+    alone = [champion.step() for _ in range(STEPS)]
+    alternating = []
+    for _ in range(STEPS):
+        draft.step()
+        alternating.append(champion.step())
+    stop = threading.Event()
+
+    def busy() -> None:
+        while not stop.is_set():
+            draft.step()
+
+    thread = threading.Thread(target=busy, daemon=True)
+    thread.start()
+    concurrent = [champion.step() for _ in range(STEPS)]
+    stop.set()
+    thread.join()
+    medians = {
+        "alone_ns": statistics.median(alone),
+        "alternating_ns": statistics.median(alternating),
+        "concurrent_ns": statistics.median(concurrent),
+    }
+    return medians | {
+        "alternating_ratio": medians["alternating_ns"] / medians["alone_ns"],
+        "concurrent_ratio": medians["concurrent_ns"] / medians["alone_ns"],
+        "steps": STEPS,
+    }
+
+
+def memory_formula(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
+    """Bytes by formula beside bytes as measured; tensors counted once by content where two files share them."""
+    models = {"champion": session.champion} | ({"draft": session.draft} if session.draft is not None else {})
+    found: dict[str, Any] = {"tokens": message["tokens"]}
+    contents: dict[str, int] = {}
+    for name, model in models.items():
+        tensors = _tensor_bytes(model)
+        found[name] = {
+            "artifact_bytes": int(model.file.bytes),
+            "tensor_bytes": sum(size for _, size in tensors),
+            "weight_bytes": _number(model.engine, "weight_bytes"),
+            "scratch_bytes": _number(model.engine, "scratch_bytes"),
+            "kv_formula_bytes": session.kv_per_token(model) * message["tokens"],
+            "kv_engine_bytes": _kv(model.engine, message["tokens"]),
+            "kv_measured_bytes": _kv_measured(model.engine, message["tokens"]),
+        }
+        contents |= dict(tensors)
+    champion = sum(size for _, size in _tensor_bytes(session.champion))
+    found["logical_bytes"] = sum(f["artifact_bytes"] for k, f in found.items() if k in models)
+    found["physical_bytes"] = sum(contents.values())
+    found["incremental_bytes"] = found["physical_bytes"] - champion
+    found["resident_bytes"] = resident_bytes()
+    return found
+
+
+def _tensor_bytes(model: Any) -> list[tuple[str, int]]:
+    """Content hash and size of every tensor."""
+    data = getattr(model.file, "map", None)
+    found = []
+    for tensor in model.file.tensors.values():
+        key = tensor.name
+        if data is not None:
+            key = digest(bytes(data[tensor.offset : tensor.offset + tensor.bytes]))
+        found.append((key, int(tensor.bytes)))
+    return list(dict(found).items())
+
+
+def _number(engine: Any, name: str) -> int | None:
+    value = getattr(engine, name, None)
+    return int(value) if isinstance(value, int) else None
+
+
+def _kv(engine: Any, tokens: int) -> int | None:
+    count = getattr(engine, "kv_bytes", None)
+    return int(count(tokens)) if callable(count) else None
+
+
+def _kv_measured(engine: Any, tokens: int) -> int:
+    """Growth of the resident set when a cache of so many tokens is made and filled."""
+    tokens = min(tokens, engine.context_limit)
+    before = resident_bytes()
+    cache = engine.new_cache(tokens)
+    for begin in range(0, tokens, 256):
+        tx = cache.begin()
+        block = [1 + i % (engine.vocabulary - 1) for i in range(min(256, tokens - begin))]
+        engine.verify_linear(tx, block, "none")
+        tx.commit_prefix(len(block))
+    grown = resident_bytes() - before
+    cache.close()
+    return grown
+
+
+def tracing(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
+    """What recording one round costs: eight readings of the clock, its record and its trace."""
+    from ..arms.request import RoundRecord
+
+    count = 2000
+    trace: list[dict[str, Any]] = []
+    before = time.perf_counter_ns()
+    for i in range(count):
+        for _ in range(8):
+            time.perf_counter_ns()
+        record = RoundRecord(i, 100, 5, 5, 3, 2, 3, "rejected")
+        trace.append({"round": record.round, "requested": 5, "proposals": [1, 2, 3, 4, 5], "tokens": [1, 2, 3]})
+    return {"tracing_ns_per_round": (time.perf_counter_ns() - before) / count}
+
+
+def shadow(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
+    """Survival of full blocks from sampled round starts of finished requests (`harness.shadow`)."""
+    from ..arms.request import Request, StopPolicy
+    from .shadow import replay_request
+
+    if not hasattr(session.arm, "open_proposer"):
+        return {"requests": []}
+    found = []
+    for item in message["requests"]:
+        request = Request(
+            item["request_id"], tuple(item["prompt"]), item["max_new_tokens"], int(item["seed"], 16),
+            StopPolicy(tuple(message["stop_token_ids"]), tuple(message["stop_strings"])), item["stream"],
+        )  # fmt: skip
+        survival = replay_request(session.arm, request, item["output"], item["starts"], message["k"], message["greedy"])
+        found.append({"request_id": item["request_id"], "survival": survival})
+    return {"requests": found}
+
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    "build_arms": build_arms,
+    "contention": contention,
+    "first_forward": first_forward,
+    "memory_formula": memory_formula,
+    "shadow": shadow,
+    "tracing": tracing,
+}

@@ -69,7 +69,7 @@ def _compose(name: str, plan_file: Path | None, overrides: list[str]) -> Any:
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
+    from yaml import YAMLError  # type: ignore[import-untyped]
 
     folder, config = conf_folder(), f"plan/{name}"
     if plan_file is not None:

@@ -11,7 +11,8 @@ from omegaconf import MISSING
 @dataclass
 class ModelConf:
     name: str = MISSING
-    """A registered model's name, or the path of a GGUF file (`--champion`, `--draft`); becomes an identity at freeze."""
+    """A registered model's name, or the path of a GGUF file (`--champion`, `--draft`); becomes an identity at
+    freeze."""
 
 
 @dataclass

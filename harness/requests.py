@@ -80,7 +80,8 @@ def round_rows(item: Item, rounds: Sequence[Mapping[str, Any]]) -> list[dict[str
     return [
         {
             **{k: r[k] for k in (
-                "round", "context_tokens", "requested", "proposed", "tested", "accepted", "emitted", "outcome", "censored",
+                "round", "context_tokens", "requested", "proposed", "tested", "accepted", "emitted", "outcome",
+                "censored",
                 "draft_ns", "verify_ns", "sample_ns", "rollback_ns", "other_ns", "total_ns",
             )},
             "forced_tokens": r["forced"],
@@ -90,17 +91,26 @@ def round_rows(item: Item, rounds: Sequence[Mapping[str, Any]]) -> list[dict[str
     ]  # fmt: skip
 
 
-def check_times(item: Item, answer: Mapping[str, Any]) -> None:
-    """Raises IncompleteRun when a clock ran backwards during the request: its times mean nothing, so nothing is recorded."""
+def check_times(item: Item, answer: Mapping[str, Any], asked_ns: int) -> None:
+    """Raises IncompleteRun when a clock ran backwards during the request: its times mean nothing, so nothing is
+    recorded."""
     done = answer["completion"]
     times = {k: done[k] for k in ("ttft_ns", "total_ns", "prefill_ns", "draft_prefill_ns")}
-    times["wall_ns"], times["probe_ns"] = answer["wall_ns"], answer["probe_ns"]
+    times |= {"wall_ns": answer["wall_ns"], "probe_ns": answer["probe_ns"], "asked_ns": asked_ns}
     bad = [k for k, v in times.items() if v < 0]
     if bad or any(r["total_ns"] < 0 for r in done["rounds"]):
         raise IncompleteRun(
-            f"the clock ran backwards during {item.request_id} ({', '.join(bad) or 'a round'} is negative); it is not recorded: "
+            f"the clock ran backwards during {item.request_id} ({', '.join(bad) or 'a round'} is negative); it is "
+            f"not recorded: "
             "run the same command again"
         )
+
+
+def unexplained(answer: Mapping[str, Any]) -> int:
+    """Nanoseconds of the whole that no phase accounts for; negative where phases overlap."""
+    done = answer["completion"]
+    phases = done["prefill_ns"] + done["draft_prefill_ns"] + done["finalise_ns"]
+    return int(done["total_ns"] - phases - sum(r["total_ns"] for r in done["rounds"]))
 
 
 def private_line(item: Item, prompt: Sequence[int], answer: Mapping[str, Any], salt: str) -> dict[str, Any]:

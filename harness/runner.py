@@ -20,7 +20,7 @@ from .machine import machine_state
 from .process import Executor, SubprocessExecutor, Worker, WorkerDied, WorkerFailed
 from .progress import Progress, Silent
 from .prompts import messages
-from .requests import check_times, private_line, request_row, round_rows
+from .requests import check_times, private_line, request_row, round_rows, unexplained
 from .rundir import RunDir
 from .schedule import CANARY_PLACES, Item, Schedule, Unit, process_id
 
@@ -200,18 +200,25 @@ class Runner:
             "stop_token_ids": self.plan["stop_token_ids"], "stop_strings": self.plan["decoding"]["stop_strings"],
             "forced": forced, "check": None if check is None else dict(check),
         }  # fmt: skip
+        before = self.options.clock.monotonic_ns()
         try:
             answer = worker.ask(message)
         except WorkerFailed as error:
             raise IncompleteRun(f"{item.request_id} failed: {error}; what is recorded is whole") from error
-        check_times(item, answer)
+        asked = self.options.clock.monotonic_ns() - before
+        check_times(item, answer, asked)
         row = request_row(
             item, answer, unit=place.unit.id, segment=place.segment, order=place.order, loads=place.loads,
             prompt_tokens=len(prompt), forced=forced is not None, salt=self.salt, check=check,
         )  # fmt: skip
         if kind == "canary":
             row = {"where": place.unit.id.partition("/")[2], "index": int(item.request_id.rpartition("/")[2])} | row
-        public = {"request_id": item.request_id, "rounds": round_rows(item, answer["completion"]["rounds"])}
+        row |= {"asked_ns": asked, "unexplained_ns": unexplained(answer)}
+        public = {
+            "request_id": item.request_id,
+            "receipt": answer["receipt"],
+            "rounds": round_rows(item, answer["completion"]["rounds"]),
+        }
         hidden = private_line(item, prompt, answer, self.salt)
         self.journal.write(kind, ("request_id", item.request_id), place.unit.index, public, hidden, row)
         if kind == "request":

@@ -1,8 +1,8 @@
 """What runs, in which order: a pure function of the plan, so that a resumed run and a verifier see the same list.
 
 Units are stratum × block, block after block, strata in an order drawn for each block. Inside a unit every arm runs in a
-process of its own; the order of arms follows a Williams design, whose rows are dealt to the units in drawn order, so that each
-arm comes equally often at each place and after each other arm.
+process of its own; the order of arms follows a Williams design, whose rows are dealt to the units in drawn order,
+so that each arm comes equally often at each place and after each other arm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a worker does with a message: load, describe, render, generate, end. The same code runs inside a test's process."""
+"""What a worker does with a message: load, describe, render, generate, end. The same code runs inside a test's
+process."""
 
 from __future__ import annotations
 
@@ -85,7 +86,6 @@ class WorkerSession:
             "stop_token_ids": [int(i) for i in self.champion.tokenizer.stop_ids],
             "arithmetic": arithmetic_golden(self.champion),
             "tokenizer_difference": None,
-            "kv_bytes_per_token": int(self._kv_per_token()),
         }
         if self.draft is not None:
             found["draft"] = model_identity(self.draft, message["draft_name"])
@@ -96,14 +96,15 @@ class WorkerSession:
                 found["tokenizer_difference"] = compare(self.champion.tokenizer, self.draft.tokenizer)
         return found
 
-    def _kv_per_token(self) -> int:
-        """Bytes of keys and values per token by formula: 2 · layers · kv heads · head width · 2 bytes; 0 when not stated."""
-        m = self.champion.file.metadata
+    def kv_per_token(self, model: Any) -> int:
+        """Bytes of keys and values a token by formula: 2 · layers · kv heads · head width · 2 bytes; 0 when not
+        stated."""
+        m = model.file.metadata
         arch = str(m.get("general.architecture", ""))
         layers, heads = m.get(f"{arch}.block_count", 0), m.get(f"{arch}.attention.head_count", 0)
         kv_heads = m.get(f"{arch}.attention.head_count_kv", heads)
         width = m.get(f"{arch}.embedding_length", 0)
-        return 2 * layers * kv_heads * (width // heads) * 2 if heads else 0
+        return int(2 * layers * kv_heads * (width // heads) * 2) if heads else 0
 
     def render(self, message: dict[str, Any]) -> dict[str, Any]:
         """Token ids of the first request of each prompt."""
@@ -157,6 +158,7 @@ class WorkerSession:
                 },
             },
             "trace": getattr(completion, "trace", None),
+            "receipt": getattr(completion, "receipt", None),
             "quality": self._quality(message["check"], completion, tokens),
             "probe_ns": probed,
             "steal_ticks": stolen if steal >= 0 else -1,
@@ -184,4 +186,4 @@ class WorkerSession:
 
     def end(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self.timeline is not None
-        return {"samples": self.timeline.end(), "vocabulary": int(self.champion.engine.vocabulary)}
+        return {"samples": self.timeline.end()}

@@ -1,4 +1,5 @@
-"""An SSH signature over plan.json: made and checked by `ssh-keygen -Y`, so that the key people already have is enough."""
+"""An SSH signature over plan.json: made and checked by `ssh-keygen -Y`, so that the key people already have is
+enough."""
 
 from __future__ import annotations
 

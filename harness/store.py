@@ -69,7 +69,8 @@ def _memory_rows(body: Mapping[str, Any], samples: list[list[Any]]) -> Iterator[
     block = int(body["unit"].rpartition("/b")[2])
     for i, (elapsed, phase, resident, peak, kv) in enumerate(samples):
         yield {
-            "unit": body["unit"], "arm": body["arm"], "block": block, "sample": i, "elapsed_ns": elapsed, "phase": phase,
+            "unit": body["unit"], "arm": body["arm"], "block": block, "sample": i, "elapsed_ns": elapsed,
+            "phase": phase,
             "resident_bytes": resident, "peak_resident_bytes": peak, "kv_bytes": kv,
         }  # fmt: skip
 
@@ -116,5 +117,8 @@ def read_table(run_dir: RunDir | Path | str, name: str) -> pd.DataFrame:
 
     path = RunDir(run_dir).table(name)
     if path.is_dir():
-        return pa.concat_tables([pq.read_table(p) for p in sorted(path.glob("*.parquet"))]).to_pandas()
-    return pq.read_table(path).to_pandas()
+        table = pa.concat_tables([pq.read_table(p) for p in sorted(path.glob("*.parquet"))])
+    else:
+        table = pq.read_table(path)
+    frame: pd.DataFrame = table.to_pandas()
+    return frame

@@ -148,7 +148,8 @@ def schema(table: str, plan_id: str = "") -> pa.Schema:
 
 
 def build(table: str, rows: Iterable[Mapping[str, Any]], plan_id: str) -> pa.Table:
-    """Rows (mappings with the table's columns) to an Arrow table. Raises KeyError for a missing one that is not nullable."""
+    """Rows (mappings with the table's columns) to an Arrow table. Raises KeyError for a missing one that is not
+    nullable."""
     columns = TABLES[table]
     listed: Sequence[Mapping[str, Any]] = list(rows)
     arrays = [

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .canonical import digest, digest_file, digest_ids, digest_value
+from .canonical import digest, digest_file, digest_value
 from .compare import json_differences
 from .errors import DraftgateError
 from .formats import HEAD_FORMAT, LEDGER_FORMAT
 from .freeze import load_plan, plan_id
-from .journal import EXTRA, Index, live_records, part_path
+from .journal import Index, live_records, part_path
 from .ledger import LedgerReading, scan_ledger
 from .rundir import RunDir
 from .schedule import Schedule, process_id
-from .seal import commitment
 from .store import TableRows
 from .tables import TABLES
+from .verify_private import part_bytes, private_problems
 
 MAX_PROBLEMS = 20
 """Of one kind; a directory that is wrong everywhere needs no longer list."""
@@ -158,7 +157,7 @@ class Verification:
                 continue
             unit, at, size, _, _ = body["part"]
             ends[unit] = max(ends.get(unit, 0), at + size)
-            if digest(self._bytes(part_path(self.run_dir, unit), at, size)) != body["rounds_sha256"]:
+            if digest(part_bytes(part_path(self.run_dir, unit), at, size)) != body["rounds_sha256"]:
                 problems.append(f"parts: the line of {kind} {next(iter(body.values()))} is not what was recorded")
             count += 1
         for unit, end in ends.items():
@@ -172,14 +171,6 @@ class Verification:
         if not self._bad(problems):
             self.report.checked.append(f"parts: {count} lines hold the recorded hashes")
 
-    def _bytes(self, path: Path, offset: int, size: int) -> bytes:
-        try:
-            with path.open("rb") as file:
-                file.seek(offset)
-                return file.read(size)
-        except OSError:
-            return b""
-
     def _private(self) -> None:
         assert self.reading is not None
         if not self.run_dir.private.is_dir():
@@ -187,41 +178,10 @@ class Verification:
                 "private token ids: withheld; prompts, outputs and replay were not re-checked"
             )
             return
-        planned = {(s["name"], p["id"]): p for s in self.plan["strata"] for p in s["prompts"]}
-        salts = {r.body["prompt"]: r.body["salt"] for r in self.reading.records.of_kind("reveal")}
-        try:
-            salt = json.loads(self.run_dir.salt.read_bytes())["salt"]
-        except (OSError, ValueError, KeyError, TypeError):
-            salt = None
-        problems = list(self._private_problems(planned, salts, salt))
-        if not self._bad(problems):
+        if not self._bad(list(private_problems(self.run_dir, self.plan, self.reading.records))):
             self.report.checked.append(
                 "private: prompts are the frozen ones, outputs hold the recorded hashes and digests"
             )
-
-    def _private_problems(self, planned: dict[Any, Any], salts: dict[str, str], salt: str | None) -> Iterator[str]:
-        from .requests import output_digest
-
-        assert self.reading is not None
-        for kind, body in live_records(self.reading.records, "request", "warmup", "canary", "realised"):
-            unit, _, _, at, size = body["part"]
-            data, name = self._bytes(self.run_dir.private_part(unit), at, size), f"{kind} {body['request_id']}"
-            if digest(data) != body["output_sha256"]:
-                yield f"private: the line of {name} is missing or not what was recorded"
-                continue
-            line = json.loads(data)
-            if line["salt"] != salt:
-                yield f"private: {name} was recorded under another salt than salt.json"
-            if output_digest(line["salt"], line["output"]) != body["output_digest"]:
-                yield f"private: the output of {name} has another digest"
-            if body["turn"] == 0:
-                prompt = planned[body["stratum"], body["prompt_id"]]
-                sha = digest_ids(line["prompt"])
-                if prompt.get("sealed"):
-                    place = f"{body['stratum']}/{body['prompt_id']}"
-                    sha = commitment(salts.get(place, ""), body["stratum"], body["prompt_id"], sha)
-                if sha != prompt["ids_sha256"]:
-                    yield f"private: {name} was run on another prompt than the frozen one"
 
     def _tables(self) -> None:
         assert self.reading is not None
@@ -307,6 +267,3 @@ def _decisive(verdict: dict[str, Any]) -> dict[str, Any]:
 def verify_run(run_dir: RunDir | Path | str, services: Any) -> VerifyReport:
     """Check one run directory."""
     return Verification(RunDir(run_dir), services).run()
-
-
-__all__ = ["EXTRA", "Verification", "VerifyReport", "verify_run"]

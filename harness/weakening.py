@@ -11,8 +11,33 @@ from .errors import PlanError
 RANK = {"required": 2, "if-available": 1, "not-applicable": 0}
 
 
-STRICTER: Mapping[str, int] = {}
-"""Parameter to +1 where a higher value is stricter, -1 where a lower one is; any change of another parameter counts."""
+STRICTER: Mapping[str, int] = {
+    "exact-greedy.mismatches": -1,
+    "exact-greedy.occurrences": 1,
+    "exact-law.delta": -1,
+    "control.aa": -1,
+    "control.dummy": -1,
+    "control.drift": -1,
+    "speedup.minimum": 1,
+    "speedup.prompts": 1,
+    "speedup.designated_prompts": 1,
+    "no-regression.slowdown": -1,
+    "no-regression.prompts": 1,
+    "no-regression.designated_prompts": 1,
+    "tail.slower": -1,
+    "tail.share": -1,
+    "ttft.ratio": -1,
+    "break-even.saving_ns": 1,
+    "beats-lookup.ratio": 1,
+    "liveness.drop": -1,
+    "liveness.floor": 1,
+    "memory.ratio": -1,
+    "memory.runs": 1,
+    "energy.ratio": -1,
+    "quality.margin": -1,
+}
+"""Gate and parameter to +1 where a higher value is stricter, -1 where a lower one is; any change of another
+parameter counts."""
 
 
 def comparable(path: Path) -> dict[str, Any]:
@@ -75,7 +100,8 @@ def _design(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
     if after["alpha"] > before["alpha"]:
         yield f"alpha from {before['alpha']} to {after['alpha']}"
     if after["attempts_budget"] < before["attempts_budget"]:
-        yield f"attempts_budget from {before['attempts_budget']} to {after['attempts_budget']}: each attempt is tested less strictly"
+        said = f"attempts_budget from {before['attempts_budget']} to {after['attempts_budget']}"
+        yield f"{said}: each attempt is tested less strictly"
     for key in ("blocks", "warmup_requests", "canaries"):
         if after["schedule"][key] < before["schedule"][key]:
             yield f"schedule.{key} from {before['schedule'][key]} to {after['schedule'][key]}"

@@ -61,7 +61,8 @@ def _print(plan: dict[str, Any], schedule: Any, found: dict[str, Any]) -> None:
     )
     print(f"arms, one fresh process each per stratum and block: {', '.join(schedule.arms)}")
     print(
-        f"per process: {'a cold entry, ' if size['cold'] else ''}{size['warmup_requests']} warm-up requests, then the warm ones; "
+        f"per process: {'a cold entry, ' if size['cold'] else ''}{size['warmup_requests']} warm-up requests, then "
+        f"the warm ones; "
         f"rest {size['rest_s']} s before it"
     )
     print(f"canaries per arm at start, middle and end: {size['canaries']}")
@@ -73,5 +74,6 @@ def _print(plan: dict[str, Any], schedule: Any, found: dict[str, Any]) -> None:
     if "estimate" in found:
         e = found["estimate"]
         print(
-            f"about {e['seconds'] / 60:.0f} min at most for all of it: {e['processes']} processes, up to {e['tokens']} tokens"
+            f"about {e['seconds'] / 60:.0f} min at most for all of it: {e['processes']} processes, up to "
+            f"{e['tokens']} tokens"
         )

@@ -10,7 +10,8 @@ import shutil
 from typing import Any
 
 PACKAGES = (
-    "numpy", "pandas", "scipy", "statsmodels", "matplotlib", "pyarrow", "hydra-core", "tokenizers", "jinja2", "rfc8785", "rich",
+    "numpy", "pandas", "scipy", "statsmodels", "matplotlib", "pyarrow", "hydra-core", "tokenizers", "jinja2",
+    "rfc8785", "rich",
     "psutil", "llguidance", "securesystemslib", "ray",
 )  # fmt: skip
 
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace, services: Any) -> int:
         print(json.dumps(found))
         return 0
     print(
-        f"draftgate {found['draftgate']} (source {found['source_digest'][:12]}), Python {found['python']}, {found['platform']}"
+        f"draftgate {found['draftgate']} (source {found['source_digest'][:12]}), Python {found['python']}, "
+        f"{found['platform']}"
     )
     print(f"{found['cpu_model']}: {json.dumps(found['hardware_class'])}")
     for threads, value in found["memory_bandwidth_bytes_per_s"].items():

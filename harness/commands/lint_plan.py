@@ -1,7 +1,7 @@
 """Refuse a silently weakened plan: a lower threshold, a smaller sample, a gate taken out, without a written reason.
 
-Each of the two is a run directory, a plan.json, or a plan file (.yaml). The reason is the amendment's own (`draftgate amend
---reason`), or given here.
+Each of the two is a run directory, a plan.json, or a plan file (.yaml). The reason is the amendment's own
+(`draftgate amend --reason`), or given here.
 """
 
 from __future__ import annotations

@@ -51,14 +51,19 @@ def say(text: str) -> None:
 
 
 def card_lines(card: dict[str, Any] | None) -> list[str]:
-    """The decision card as a reader sees it: whatever lines it brings, else its chances."""
+    """The decision card as a reader sees it: chances of each verdict by true speed-up, and what they mean."""
     if card is None:
         return []
-    lines = card.get("lines") or card.get("text")
-    if isinstance(lines, str):
-        return lines.splitlines()
-    if isinstance(lines, list):
-        return [str(line) for line in lines]
-    import json
-
-    return json.dumps(card, indent=1).splitlines()
+    lines = ["decision card: chances of each verdict if the speed-up were truly so in every stratum"]
+    names = ("GO", "NO-GO", "INCONCLUSIVE")
+    lines.append("  true speed-up  " + "  ".join(f"{name:>12}" for name in names))
+    for truth in card.get("truths", ()):
+        shares = "  ".join(f"{100 * float(truth.get(name, 0)):>11.0f}%" for name in names)
+        lines.append(f"  {truth.get('speedup', float('nan')):>13g}  {shares}")
+    variation = card.get("variation") or {}
+    if variation:
+        lines.append(
+            f"  spread of log time ratios: prompts {variation.get('prompt_sd')}, noise {variation.get('noise_sd')}, "
+            f"blocks {variation.get('block_sd')} ({variation.get('source')})"
+        )
+    return [*lines, f"  {card['note']}"] if card.get("note") else lines

@@ -37,7 +37,8 @@ def run(args: argparse.Namespace, services: Any) -> int:
         say(f"draftgate: {note}")
     if args.json:
         print(json.dumps({
-            "plan_id": outcome.plan_id, "requests": outcome.requests, "deviations": outcome.deviations, "complete": True,
+            "plan_id": outcome.plan_id, "requests": outcome.requests, "deviations": outcome.deviations,
+            "complete": True,
         }))  # fmt: skip
     else:
         print(f"complete: {outcome.requests} requests, {outcome.deviations} deviations, plan {outcome.plan_id}")

@@ -52,5 +52,6 @@ def run(args: argparse.Namespace, services: Any) -> int:
         for reason in verdict.reasons:
             print(f"  {reason}")
         for path in written:
-            print(f"{path}")
+            if path.parent == args.out and path.name.startswith("report."):
+                print(path)
     return int(verdict.exit_code)

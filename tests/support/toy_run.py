@@ -1,4 +1,5 @@
-"""A backend of the harness made of toys: models are small JSON files, arms decode a toy engine, and times are a function of the
+"""A backend of the harness made of toys: models are small JSON files, arms decode a toy engine, and times are a
+function of the
 request, so that a run is the same however often it is interrupted. `DRAFTGATE_TOY_SLEEP_MS` makes a request last."""
 
 from __future__ import annotations
