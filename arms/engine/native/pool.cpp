@@ -1,7 +1,6 @@
 #include "pool.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
 #include "float_mode.hpp"
@@ -9,32 +8,17 @@
 namespace draftgate {
 namespace {
 
-constexpr int kBarrierSpins = 2000;  // some 20 to 40 microseconds, then the processor is offered to others
-constexpr int kIdleSpins = 4000;     // between two calls of a decoding loop
-constexpr int kIdleYields = 50;
-
 std::atomic<uint32_t> forks{0};
-
-template <typename Done>
-void spin_until(Done done) {
-  for (int i = 0; !done(); ++i) {
-    if (i < kBarrierSpins)
-      relax();
-    else
-      sched_yield();
-  }
-}
 
 }  // namespace
 
-void Barrier::wait() {
-  const uint32_t phase = phase_.load(std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
-    arrived_.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
-    return;
+uint32_t Signal::raise() {
+  const uint32_t now = value_.fetch_add(1) + 1;
+  if (sleeping_.load() > 0) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    wake_.notify_all();
   }
-  spin_until([&] { return phase_.load(std::memory_order_acquire) != phase; });
+  return now;
 }
 
 Pool::Pool(size_t threads) : size_(threads < 1 ? 1 : threads), barrier_(uint32_t(size_)) {
@@ -47,11 +31,7 @@ Pool::Pool(size_t threads) : size_(threads < 1 ? 1 : threads), barrier_(uint32_t
 
 Pool::~Pool() {
   stop_ = true;
-  job_.fetch_add(1);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    wake_.notify_all();
-  }
+  job_.raise();
   for (auto& thread : threads_) thread.join();
 }
 
@@ -62,37 +42,19 @@ void Pool::run(const std::function<void(size_t)>& body) {
     return;
   }
   body_ = &body;
-  finished_.store(0, std::memory_order_relaxed);
-  job_.fetch_add(1);
-  if (sleeping_.load() > 0) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    wake_.notify_all();
-  }
+  finished_.reset();
+  job_.raise();
   body(0);
-  spin_until([&] { return finished_.load(std::memory_order_acquire) == size_ - 1; });
-}
-
-bool Pool::wait_for_job(uint32_t seen) {
-  for (int i = 0; i < kIdleSpins + kIdleYields; ++i) {
-    if (job_.load(std::memory_order_acquire) != seen) return !stop_;
-    if (i < kIdleSpins)
-      relax();
-    else
-      sched_yield();
-  }
-  std::unique_lock<std::mutex> lock(mutex_);
-  sleeping_.fetch_add(1);
-  wake_.wait(lock, [&] { return job_.load() != seen; });
-  sleeping_.fetch_sub(1);
-  return !stop_;
+  finished_.wait([&](uint32_t n) { return n == size_ - 1; });
 }
 
 void Pool::work(size_t index) {
   const FloatMode mode;
-  for (uint32_t seen = 0; wait_for_job(seen); ) {
-    ++seen;
+  for (uint32_t seen = 0;; ++seen) {
+    job_.wait([&](uint32_t job) { return job != seen; });
+    if (stop_) return;
     (*body_)(index);
-    finished_.fetch_add(1, std::memory_order_acq_rel);
+    finished_.raise();
   }
 }
 

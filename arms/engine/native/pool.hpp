@@ -20,15 +20,63 @@ inline void relax() {
 #endif
 }
 
+// A number that threads wait on until it changes: spinning for a moment (the usual case is well under a microsecond),
+// then giving way to others, then asleep, so that neither idle nor oversubscribed machines burn time.
+class Signal {
+ public:
+  uint32_t value() const { return value_.load(std::memory_order_acquire); }
+
+  // Adds one and wakes whoever sleeps. Returns the new value.
+  uint32_t raise();
+
+  // Only while nobody waits.
+  void reset() { value_.store(0, std::memory_order_relaxed); }
+
+  // Returns once done(value) holds.
+  template <typename Done>
+  void wait(Done done) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (done(value())) return;
+      relax();
+    }
+    for (int i = 0; i < kYields; ++i) {
+      if (done(value())) return;
+      std::this_thread::yield();
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    sleeping_.fetch_add(1);
+    wake_.wait(lock, [&] { return done(value_.load()); });
+    sleeping_.fetch_sub(1);
+  }
+
+ private:
+  static constexpr int kSpins = 4000;  // some 50 to 100 microseconds: a decoding loop's pause between two calls
+  static constexpr int kYields = 20;
+
+  alignas(64) std::atomic<uint32_t> value_{0};
+  std::atomic<uint32_t> sleeping_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
 class Barrier {
  public:
   explicit Barrier(uint32_t members) : members_(members) {}
-  void wait();
+
+  void wait() {
+    const uint32_t phase = phase_.value();
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      phase_.raise();
+    } else {
+      phase_.wait([&](uint32_t now) { return now != phase; });
+    }
+  }
 
  private:
   const uint32_t members_;
   alignas(64) std::atomic<uint32_t> arrived_{0};
-  alignas(64) std::atomic<uint32_t> phase_{0};
+  Signal phase_;
 };
 
 class Pool {
@@ -51,17 +99,13 @@ class Pool {
 
  private:
   void work(size_t index);
-  bool wait_for_job(uint32_t seen);
 
   const size_t size_;
   Barrier barrier_;
   const std::function<void(size_t)>* body_ = nullptr;
-  alignas(64) std::atomic<uint32_t> job_{0};
-  alignas(64) std::atomic<uint32_t> finished_{0};
-  alignas(64) std::atomic<uint32_t> sleeping_{0};
+  Signal job_;
+  Signal finished_;
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable wake_;
   std::vector<std::thread> threads_;
 };
 
