@@ -48,6 +48,8 @@ class FreezeOptions:
     parent: Mapping[str, Any] | None = None
     """Of an amendment: plan_id, reason, changes, results_seen."""
     with_card: bool = True
+    hardware_class: Mapping[str, Any] | None = None
+    """The class on which times count; None is this machine's. On another class the timing gates are not measured."""
 
 
 def plan_id(plan: Mapping[str, Any]) -> str:
@@ -102,6 +104,8 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
         facts, ids = _examine(worker, conf, composed.operational, paths, strata, options.backend)
     seal = Seal.for_plan(conf, strata, run_dir)
     plan = _plan(conf, facts, ids, strata, seal, options.parent)
+    if options.hardware_class is not None:
+        plan["hardware_class"] = dict(options.hardware_class)
     _room(plan)
     card, notes = _decision_card(plan, services) if options.with_card else (None, ())
     if card is not None:
