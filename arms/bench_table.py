@@ -1,0 +1,60 @@
+"""`draftgate bench`'s report as tables for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+def print_report(report: dict[str, Any], console: Console) -> None:
+    machine = report["machine"]
+    console.print(f"{report['model']['name']}, {report['model']['bytes'] / 1e6:.1f} MB; kernel {report['kernel']}")
+    console.print(f"{machine['processor']}, {machine['processors']} processors")
+    console.print(
+        f"load {report['load_s']:.2f} s; resident {report['resident_bytes'] / 1e6:.1f} MB "
+        f"({report['resident_bytes'] / report['model']['bytes']:.2f} × the file, "
+        f"loading added {report['added_bytes']['unique'] / 1e6:.1f} MB); "
+        f"keys and values {report['kv_bytes_per_token'] / 1e3:.1f} kB a token"
+    )
+    console.print(_rates(report))
+    console.print(_costs(report))
+    for name, value in report.get("overhead", {}).items():
+        console.print(f"overhead, {name}: {value}")
+
+
+def _rates(report: dict[str, Any]) -> Table:
+    table = Table(title="Rates", box=box.SIMPLE_HEAD)
+    for heading in ("threads", "context", "decode/s", "MB read", "GB/s", "share", "prefill/s", "8 sequences/s"):
+        table.add_column(heading, justify="right")
+    for threads, found in report["threads"].items():
+        for i, (context, row) in enumerate(found["contexts"].items()):
+            prefill = found["prefill_tokens_per_s"] if i == 0 else row["filling_tokens_per_s"]
+            together = next(iter(found["sequences"].values()))
+            table.add_row(
+                threads if i == 0 else "",
+                context,
+                f"{row['decode_tokens_per_s']:.1f}",
+                f"{row['bytes_read_per_token'] / 1e6:.1f}",
+                f"{found['bandwidth_bytes_per_s'] / 1e9:.1f}" if i == 0 else "",
+                f"{row['bandwidth_share']:.0%}",
+                f"{prefill:.0f}",
+                f"{together['tokens_per_s']:.0f} ({together['ratio']:.1f} ×)" if i == 0 else "",
+            )
+    return table
+
+
+def _costs(report: dict[str, Any]) -> Table:
+    table = Table(title="Cost of a call, relative to a call of one token", box=box.SIMPLE_HEAD)
+    table.add_column("threads", justify="right")
+    table.add_column("context", justify="right")
+    lengths = list(next(iter(report["threads"].values()))["verify_cost"])
+    for length in lengths:
+        table.add_column(length, justify="right")
+    for threads, found in report["threads"].items():
+        for i, (context, row) in enumerate(found["contexts"].items()):
+            costs = [f"{row['verify_cost'][length]:.2f}" for length in lengths]
+            table.add_row(threads if i == 0 else "", context, *costs)
+    return table
