@@ -168,12 +168,12 @@ def _curve(
     estimate = np.divide(a.sum(axis=0), total, out=np.full(a.shape[1], np.nan), where=total > 0)
     standard_error, clusters = linearised(a, b, estimate)
     alpha = 1 - confidence
-    critical: Array = -special.stdtrit(np.maximum(clusters - 1, 1), alpha / 2)
+    critical = t_critical(clusters, alpha)
     lower, upper = log_odds_interval(estimate, standard_error, critical, clusters, alpha)
     widest = band_critical(a, b, estimate, standard_error, resamples, rng, confidence)
     if widest is None:
         share = np.maximum(1, np.isfinite(standard_error).sum())
-        simultaneous: Array = -special.stdtrit(np.maximum(clusters - 1, 1), alpha / 2 / share)
+        simultaneous = t_critical(clusters, alpha / float(share))
     else:  # the bootstrap knows the correlation of positions, the t quantile the size of the sample
         simultaneous = np.maximum(critical, widest * critical / -special.ndtri(alpha / 2))
     band_lower, band_upper = log_odds_interval(estimate, standard_error, simultaneous, clusters, alpha / a.shape[1])
@@ -191,6 +191,11 @@ def linearised(a: Array, b: Array, estimate: Array) -> tuple[Array, Array]:
     variance = (residual**2).sum(axis=0) * np.divide(clusters, clusters - 1, out=np.zeros_like(clusters), where=enough)
     se = np.sqrt(np.divide(variance, total**2, out=np.full_like(total, np.nan), where=enough))
     return se, clusters
+
+
+def t_critical(clusters: Array, alpha: float) -> Array:
+    """Two-sided t quantile with one degree of freedom fewer than clusters (at least one)."""
+    return np.asarray(-special.stdtrit(np.maximum(clusters - 1, 1), alpha / 2), float)
 
 
 def log_odds_interval(

@@ -1,6 +1,7 @@
 """Other reasonable analyses of the same pairs, for the multiverse: never the verdict's own, and not better than it.
 
-Percentile and BCa cluster bootstraps miss 4-11 % a side at these sizes and cannot see block effects (`draftgate calibrate`).
+Percentile and BCa cluster bootstraps miss 4-11 % a side at these sizes and cannot see block effects (`draftgate
+calibrate`).
 """
 
 from __future__ import annotations

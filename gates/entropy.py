@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from scipy import special
 
-from .acceptance import linearised, log_odds_interval
+from .acceptance import linearised, log_odds_interval, t_critical
 
 COLUMNS = ("arm", "bin", "low", "high", "entropy", "acceptance", "lower", "upper", "tested", "clusters")
 
@@ -50,16 +48,13 @@ def _one(rounds: pd.DataFrame, bins: int, alpha: float) -> pd.DataFrame | None:
     edges = np.unique(np.quantile(value, np.linspace(0, 1, bins + 1)))
     place = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, max(0, len(edges) - 2))
     k = int(place.max()) + 1
-    below: npt.NDArray[np.float64] = (
-        np.bincount(cluster * k + place, minlength=len(names) * k).reshape(-1, k).astype(float)
-    )
-    above: npt.NDArray[np.float64] = np.bincount(
-        cluster * k + place, weights=accepted, minlength=len(names) * k
-    ).reshape(-1, k)
+    cell, size = cluster * k + place, len(names) * k
+    below = np.asarray(np.bincount(cell, minlength=size).reshape(-1, k), float)
+    above = np.asarray(np.bincount(cell, weights=accepted, minlength=size).reshape(-1, k), float)
     total = below.sum(axis=0)
     share = np.divide(above.sum(axis=0), total, out=np.full(k, np.nan), where=total > 0)
     se, clusters = linearised(above, below, share)
-    critical: npt.NDArray[np.float64] = -special.stdtrit(np.maximum(clusters - 1, 1), alpha / 2)
+    critical = t_critical(clusters, alpha)
     lower, upper = log_odds_interval(share, se, critical, clusters, alpha)
     mean = np.divide(np.bincount(place, weights=value, minlength=k), total, out=np.full(k, np.nan), where=total > 0)
     table = pd.DataFrame(

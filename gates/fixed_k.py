@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from .acceptance import Curve, log_odds_interval, ratio_curves, resample_weights
+from .acceptance import Curve, log_odds_interval, ratio_curves, resample_weights, t_critical
 from .clusters import ClusterSums
 
 Array = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ def _limit_curve(
     factor = np.divide(clusters, clusters - 1, out=np.full_like(clusters, np.nan), where=clusters > 1)
     se = estimate * np.sqrt((influence**2).sum(axis=0) * factor)
     alpha = 1 - confidence
-    critical: Array = -special.stdtrit(np.maximum(clusters - 1, 1), alpha / 2)
+    critical = t_critical(clusters, alpha)
     lower, upper = log_odds_interval(estimate, se, critical, clusters, alpha)
     widest = float(-special.ndtri(alpha / 2 / len(estimate)))
     use = np.isfinite(se) & (se > 0)

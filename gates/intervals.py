@@ -134,7 +134,8 @@ def _spreads(per_cluster: Array, block: Array) -> list[Spread]:
 
 
 def _all_spreads(values: Mapping[str, Array]) -> dict[str, Spread]:
-    """`spread` of every stratum; those of one shape and without gaps together, which is what makes simulations quick."""
+    """`spread` of every stratum; those of one shape and without gaps together, which is what makes simulations
+    quick."""
     shapes: dict[tuple[int, ...], list[str]] = {}
     out: dict[str, Spread] = {}
     for name, y in values.items():

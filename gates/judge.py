@@ -67,7 +67,8 @@ def _with_all_data(asked: list[Check], evidence: Evidence, results: list[GateRes
 
 
 def by_split(asked: list[Check], evidence: Evidence) -> list[dict[str, Any]]:
-    """The timing gates on open and on reserve prompts apart, where the plan has both. Reported; the verdict pools them."""
+    """The timing gates on open and on reserve prompts apart, where the plan has both. Reported; the verdict pools
+    them."""
     split = {
         (str(s["name"]), str(p["id"])): str(p.get("split", "open"))
         for s in evidence.plan.get("strata", ())

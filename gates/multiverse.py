@@ -37,7 +37,8 @@ def has_exclusions(evidence: Evidence) -> bool:
 
 
 def multiverse(asked: Sequence[Check], evidence: Evidence, results: Sequence[GateResult]) -> list[dict[str, Any]]:
-    """One line a gate and variant: status, estimate, interval, and whether it flips what the plan's own analysis said."""
+    """One line a gate and variant: status, estimate, interval, and whether it flips what the plan's own analysis
+    said."""
     said = {r.id: r for r in results}
     lines: list[dict[str, Any]] = []
     worlds = list(variants(evidence))

@@ -13,7 +13,7 @@ def not_shown(evidence: Evidence, results: Sequence[GateResult]) -> list[str]:
     plan = evidence.plan
     prompts = sum(len(s.get("prompts", ())) for s in plan.get("strata", ()))
     lines = [
-        f"Prompts unlike the {prompts} of this plan: the intervals speak of prompts like these, weighted as the plan does.",
+        f"Prompts unlike the {prompts} of this plan: intervals speak of prompts like these, so weighted.",
         "Several requests at once: every request was decoded alone.",
         "Machines of another hardware class: the timing gates speak of the plan's class alone.",
         "Regressions rarer than the sample can hold"

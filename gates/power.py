@@ -1,11 +1,12 @@
-"""The decision card: chances of each verdict over a grid of truths, through the real gate code, before anything is run."""
+"""The decision card: chances of each verdict over a grid of truths, through the real gate code, before anything is
+run."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def pilot_variation(evidence: Evidence) -> Variation:
         return math.sqrt(total / float(special.chdtri(df, UPPER)))
 
     return Variation(upper(prompt, df_prompt), upper(noise, df_noise), upper(block, df_block),
-                     f"pilot: {UPPER:.0%} upper limits, {df_prompt} prompt and {df_block} block degrees of freedom")  # fmt: skip
+                     f"pilot: {UPPER:.0%} upper limits, {df_prompt} and {df_block} degrees of freedom")  # fmt: skip
 
 
 def decision_card(
@@ -105,8 +106,8 @@ def _declared(plan: Mapping[str, Any]) -> Variation:
     pilot = (plan.get("sample_size") or {}).get("pilot")
     if not isinstance(pilot, Mapping):
         return Variation()
-    keys = ("prompt_sd", "noise_sd", "block_sd")
-    return Variation(*(float(pilot.get(k, getattr(Variation(), k))) for k in keys), source="declared in the plan")
+    said = {k: float(pilot[k]) for k in ("prompt_sd", "noise_sd", "block_sd") if k in pilot}
+    return replace(Variation(source="declared in the plan"), **said)  # type: ignore[arg-type]
 
 
 def _at(

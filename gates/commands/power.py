@@ -66,7 +66,8 @@ def text(card: Any) -> str:
     lines = [
         f"{card['shape']}; sd of log ratios: prompts {v['prompt_sd']:.3f}, noise {v['noise_sd']:.3f}, "
         f"blocks {v['block_sd']:.3f} ({v['source']})",
-        f"simulated: {', '.join(card['simulated']) or 'no gate'}; assumed to hold: {', '.join(card['assumed']) or 'none'}",
+        f"simulated: {', '.join(card['simulated']) or 'no gate'}",
+        f"assumed to hold: {', '.join(card['assumed']) or 'none'}",
         "true speed-up      GO   NO-GO  INCONCLUSIVE",
     ]
     for t in card["truths"]:
