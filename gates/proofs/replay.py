@@ -14,11 +14,10 @@ from typing import Any
 
 from ...harness.rundir import RunDir
 from .finding import Finding
-from .guessers import DraftGuesser, LookupGuesser
+from .guesser_choice import guesser_of
 from .interpreter import Case, Interpreter, Step
 from .law import Chance, LawError
 from .reading import Reading
-from .shipped_guesser import ShippedGuesser
 from .trace import Trace, recorded_traces
 
 MOST_MISMATCHES = 20
@@ -143,7 +142,7 @@ class Auditor:
             probe_rate=float(spec.get("probe_rate", 0.0)),
         )
         reading = Reading(engine, len(trace.prompt) + trace.max_new_tokens + 1)
-        guesser = self._guesser(spec, case, trace, grammar)
+        guesser = guesser_of(spec, self.champion, self.draft, self.decoding, case, trace, grammar)
         decode = getattr(self.champion.tokenizer, "decode", None)
 
         def close() -> None:
@@ -152,18 +151,6 @@ class Auditor:
                 guesser.close()
 
         return Interpreter(case, Chance(trace.seed, trace.stream), reading, guesser, decode, grammar), close
-
-    def _guesser(self, spec: Mapping[str, Any], case: Case, trace: Trace, grammar: Any) -> Any:
-        if spec["kind"] == "champion_alone":
-            return None
-        if spec["kind"] == "prompt_lookup":
-            return LookupGuesser(spec, case.stop_ids)
-        plain = self.draft is not None and not getattr(self.draft.engine, "feature_draft", False)
-        if spec["kind"] == "neural_draft" and plain:
-            assert self.draft is not None
-            ids = getattr(self.draft.engine, "output_ids", None)
-            return DraftGuesser(self.draft.engine, spec, case, self.champion.engine.vocabulary, grammar, ids)
-        return ShippedGuesser(spec, self.champion, self.draft, self.decoding, trace)
 
 
 def compiled(champion: Any, decoding: Mapping[str, Any]) -> tuple[dict[str, Any], Any | None]:

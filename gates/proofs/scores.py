@@ -32,17 +32,18 @@ class Score:
         return float(self.in_excess) - self.excess_mass
 
 
-def ratio_order(q: Masses, p: Masses) -> npt.NDArray[np.int64]:
-    """Token ids by ascending p/q, ties by id; tokens of no champion mass last (they weigh nothing)."""
-    ratio = np.full(len(q), np.inf)
-    np.divide(p.astype(np.float64), q.astype(np.float64), out=ratio, where=q > 0)
-    return np.argsort(ratio, kind="stable").astype(np.int64)
+def _ratio(q: Masses, p: Masses) -> npt.NDArray[np.float64]:
+    """p/q, infinite where q = 0 (those tokens weigh nothing)."""
+    out = np.full(len(q), np.inf)
+    np.divide(p.astype(np.float64), q.astype(np.float64), out=out, where=q > 0)
+    return out
 
 
 def score_token(q: Masses, p: Masses, token: int, v_ratio: float, v_id: float) -> Score:
     """Score one token against integer rows q and p of one total; the ``v`` are uniform in (0, 1), from domain `pit`.
 
-    Raises ValueError where the token has no champion mass: no exact arm can have emitted it.
+    The vocabulary is ordered by p/q, ties by id. Raises ValueError where the token has no champion mass: no exact arm
+    can have emitted it.
     """
     total = int(q.sum(dtype=np.uint64))
     if total != int(p.sum(dtype=np.uint64)):
@@ -50,10 +51,10 @@ def score_token(q: Masses, p: Masses, token: int, v_ratio: float, v_id: float) -
     mass = int(q[token])
     if mass == 0:
         raise ValueError(f"token {token} has no champion mass")
-    order = ratio_order(q, p)
-    place = int(np.flatnonzero(order == token)[0])
-    before_ratio = int(q[order[:place]].sum(dtype=np.uint64))
+    ratio = _ratio(q, p)
     before_id = int(q[:token].sum(dtype=np.uint64))
+    before_ratio = int(q[ratio < ratio[token]].sum(dtype=np.uint64))
+    before_ratio += int(q[:token][ratio[:token] == ratio[token]].sum(dtype=np.uint64))
     excess = p > q
     q_excess = int(q[excess].sum(dtype=np.uint64))
     p_excess = int(p[excess].sum(dtype=np.uint64))

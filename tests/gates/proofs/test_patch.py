@@ -29,11 +29,11 @@ def test_a_patch_that_does_not_match_as_often_as_expected_fails() -> None:
 
 
 def test_planting_reaches_other_holders_and_is_undone_even_after_an_error() -> None:
-    before = scores.ratio_order
-    with pytest.raises(RuntimeError), planted(scores, "ratio_order", lambda q, p: None):
-        assert scores.ratio_order is not before
+    before = scores.score_token
+    with pytest.raises(RuntimeError), planted(scores, "score_token", lambda *a: None):
+        assert scores.score_token is not before
         raise RuntimeError
-    assert scores.ratio_order is before
+    assert scores.score_token is before
     with pytest.raises(PatchDidNotApply), planted(family, "no_such_name", 1):
         pass
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from draftgate.gates.proofs import family
-from draftgate.gates.proofs.scores import ratio_order, score_token
+from draftgate.gates.proofs.scores import score_token
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,8 +48,8 @@ def test_pit_intervals_tile_the_unit_interval_in_the_ratio_order(q: np.ndarray, 
         )
         assert spans[0][0] == 0 and spans[-1][1] == 1
         assert all(a[1] == pytest.approx(b[0]) for a, b in itertools.pairwise(spans))
-    ratios = [int(p[x]) / int(q[x]) if q[x] else math.inf for x in ratio_order(q, p)]
-    assert ratios == sorted(ratios)
+    at = sorted((score_token(q, p, x, 0.5, 0.5).pit_ratio, int(p[x]) / int(q[x])) for x in range(6) if q[x])
+    assert [ratio for _, ratio in at] == sorted(ratio for _, ratio in at)
 
 
 def test_a_token_the_champion_cannot_emit_is_refused() -> None:

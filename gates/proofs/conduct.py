@@ -1,0 +1,169 @@
+"""How an arm behaves when something breaks, whether speculation can be taken away, and what a run lets out.
+
+Three audits without a statistic: reliability (faults are injected through the engine's own errors), deletion (the
+champion's path in a process where speculation cannot be imported), privacy (what a run directory's public part holds).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...arms.build import build_arm
+from ...arms.engine.contract import EngineError
+from ...arms.receipt import receipt_problems
+from ...arms.request import Request, StopPolicy
+from .finding import Finding
+
+SPECULATIVE = ("speculation", "speculative_arm", "neural_draft", "prompt_lookup")
+"""Modules of `arms` that can be deleted."""
+PACKAGE = __name__.rsplit(".gates.", 1)[0]
+
+
+class InjectedFailure(EngineError):
+    """Not a real one."""
+
+
+class Failing:
+    """An engine that fails at its n-th call that reads logits, once."""
+
+    def __init__(self, engine: Any, at: int) -> None:
+        self._engine, self.at, self.seen = engine, at, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def _count(self, rows: Any) -> None:
+        self.seen += rows != "none"
+        if rows != "none" and self.seen == self.at:
+            raise InjectedFailure("injected")
+
+    def verify_linear(self, tx: Any, tokens: Sequence[int], rows: Any = "all") -> Any:
+        self._count(rows)
+        return self._engine.verify_linear(tx, tokens, rows)
+
+    def verify_with_hidden(self, tx: Any, tokens: Sequence[int], rows: Any = "all") -> Any:
+        self._count(rows)
+        return self._engine.verify_with_hidden(tx, tokens, rows)
+
+
+def check_reliability(
+    spec: Mapping[str, Any],
+    champion: Any,
+    draft: Any | None,
+    decoding: Mapping[str, Any],
+    prompts: Sequence[Sequence[int]],
+    tokens: int = 12,
+) -> Finding:
+    """Champion and draft fail in turn before and after the first token: no token twice, none wrong, the end named."""
+    tried, problems = 0, []
+    stop = StopPolicy(tuple(champion.tokenizer.stop_ids))
+    whole = build_arm(dict(spec), champion, draft, decoding)
+    for number, prompt in enumerate(prompts):
+        request = Request(f"reliability/{number}", tuple(prompt), tokens, number, stop, f"reliability/{number}")
+        good = whole.generate(request).tokens
+        for which in ("champion", *(("draft",) if draft is not None and spec["kind"] == "neural_draft" else ())):
+            for at in (1, 2, 4):
+                models: dict[str, Any] = {"champion": champion, "draft": draft}
+                models[which] = dataclasses.replace(models[which], engine=Failing(models[which].engine, at))
+                arm = build_arm(dict(spec), models["champion"], models["draft"], decoding)
+                shown: list[int] = []
+                done = arm.generate(request, shown.extend)
+                tried += 1
+                broken = models[which].engine.seen >= at
+                problem = _problem(done, shown, good, broken)
+                if problem is not None:
+                    problems.append(
+                        {"request_id": request.request_id, "reason": f"{which} failing at call {at}: {problem}"}
+                    )
+    detail: dict[str, Any] = {"arm": spec["name"], "mismatches": problems[:20]}
+    if problems:
+        detail["reason"] = problems[0]["reason"]
+    return Finding("reliability", not problems and tried > 0, tried, "failures injected", detail)
+
+
+def _problem(done: Any, shown: list[int], good: list[int], broken: bool) -> str | None:
+    if shown != done.tokens:
+        return f"{len(shown)} tokens were shown, the completion has {len(done.tokens)}"
+    if done.fallback:
+        return None if not done.failure else "a fallback that failed without a word"
+    if broken and not done.failure:
+        return "the failure is not named in the completion"
+    if done.failure and done.finish_reason != "error":
+        return f"failed, but the end says {done.finish_reason}"
+    if shown != good[: len(shown)]:
+        return "tokens after the failure differ from an undisturbed run"
+    return None
+
+
+_WITHOUT = """
+import importlib.abc, sys
+class Blocked(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.rsplit(".", 1)[0] == "{package}.arms" and name.rsplit(".", 1)[1] in {names!r}:
+            raise ModuleNotFoundError(name + " has been deleted")
+sys.meta_path.insert(0, Blocked())
+import {package}.arms.champion_alone, {package}.arms.session
+left = [n for n in {names!r} if "{package}.arms." + n in sys.modules]
+print("left" if left else "alone")
+"""
+
+
+def check_deletion() -> Finding:
+    """The champion's path imports and stands in a process from which every module of speculation is gone."""
+    names = SPECULATIVE
+    code = _WITHOUT.format(package=PACKAGE, names=names)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    ok = done.returncode == 0 and done.stdout.strip() == "alone"
+    detail: dict[str, Any] = {"removed": list(names)}
+    if not ok:
+        detail["reason"] = (done.stderr.strip().splitlines() or [done.stdout.strip() or "no answer"])[-1][:200]
+    return Finding("deletion", ok, len(names), "modules removed", detail)
+
+
+_PATH = re.compile(r"(?:^|[\s\"'=:(])(/(?:home|root|Users|tmp|work|var|mnt|data)/[^\s\"']+|[A-Za-z]:\\\\[^\s\"']+)")
+
+
+def check_privacy(run_dir: Path, texts: Sequence[str], receipts: Sequence[Mapping[str, Any]]) -> Finding:
+    """No prompt, answer, or local path in the public part of a run directory; receipts hold their fields and no other.
+
+    ``texts``: what must not be found, each at least 12 characters. Parquet columns are read as text.
+    """
+    problems: list[str] = []
+    count = 0
+    wanted = [t for t in texts if len(t) >= 12]
+    for path in sorted(p for p in run_dir.rglob("*") if p.is_file()):
+        inside = path.relative_to(run_dir)
+        if inside.parts[0] in ("private", "torn") or inside.name in ("operational.json", "run.lock"):
+            continue
+        count += 1
+        text = _public_text(path)
+        found = next((t for t in wanted if t in text), None)
+        if found is not None:
+            problems.append(f"{inside}: holds a text of the run")
+        where = _PATH.search(text)
+        if where is not None:
+            problems.append(f"{inside}: holds a local path")
+    for receipt in receipts:
+        count += 1
+        problems += receipt_problems(receipt)
+    detail: dict[str, Any] = {"problems": problems[:20]}
+    return Finding("privacy", not problems and count > 0, count, "files and receipts", detail)
+
+
+def _public_text(path: Path) -> str:
+    if path.suffix != ".parquet":
+        return path.read_text("utf-8", errors="replace").replace("\\/", "/")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    strings = [c for c in table.schema.names if pa.types.is_string(table.schema.field(c).type)]
+    values = {str(v) for c in strings for v in table.column(c).unique().to_pylist()}
+    return json.dumps(sorted(values), ensure_ascii=False)
