@@ -65,6 +65,26 @@ def _tokenizer(texts: TokenTexts, vocabulary: int, stop_ids: tuple[int, ...]) ->
     return _TOKENIZERS[key][1]
 
 
+_OPTIONS: Final = '%llguidance {"no_forcing": true}\n'
+"""Without it the library narrows a mask to one spelling wherever the next bytes are certain: forced bytes are no forced
+token, and which spelling is likelier is the champion's to say."""
+
+
+def _source(kind: str, text: Any) -> str:
+    """The grammar in the library's Lark dialect. Raises ValueError, GrammarError."""
+    from llguidance import LLMatcher
+
+    if kind == "json_schema":
+        schema = json.loads(text) if isinstance(text, str) else text
+        return f"{_OPTIONS}start: %json {json.dumps(schema)}"
+    if kind == "regex":
+        whole = json.loads(LLMatcher.grammar_from_regex(str(text)))
+        return _OPTIONS + str(whole["grammars"][0]["lark_grammar"])
+    if "%llguidance" in str(text):
+        raise GrammarError("the lark grammar sets %llguidance options; remove them")
+    return _OPTIONS + str(text)
+
+
 class Grammar:
     """A compiled grammar over one tokenizer; `open` gives the state of one request."""
 
@@ -81,12 +101,7 @@ class Grammar:
         self.kind, self.vocabulary, self.stop_ids = str(kind), vocabulary, tuple(stop_ids)
         tokenizer = _tokenizer(texts, vocabulary, self.stop_ids)
         try:
-            if kind == "json_schema":
-                source = LLMatcher.grammar_from_json_schema(text if isinstance(text, str) else json.dumps(text))
-            elif kind == "regex":
-                source = LLMatcher.grammar_from_regex(str(text))
-            else:
-                source = LLMatcher.grammar_from_lark(str(text))
+            source = _source(str(kind), text)
             problem = LLMatcher.validate_grammar(source, tokenizer)
         except ValueError as error:
             problem = str(error)

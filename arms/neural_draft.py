@@ -91,7 +91,8 @@ class NeuralDraft:
     # -- a request ---------------------------------------------------------------------------------------------------
 
     def prefill(self, prompt: Sequence[int]) -> None:
-        self._feed(prompt[self.start + self.cache.length : -1])
+        if self.truncation.start(len(prompt), self.maximum) is not None:
+            self._feed(prompt[self.start + self.cache.length : -1])
 
     def _feed(self, tokens: Sequence[int]) -> None:
         for begin in range(0, len(tokens), CHUNK):

@@ -6,9 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from draftgate.arms import _sampling
 from draftgate.arms.draws import (
     DOMAINS,
@@ -18,6 +15,8 @@ from draftgate.arms.draws import (
     key_of,
     philox_reference,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 word = st.integers(0, 2**32 - 1)
 long_word = st.integers(0, 2**64 - 1)

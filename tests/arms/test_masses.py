@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from draftgate.arms import masses as law
 from draftgate.arms import masses_definition as slow
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 KERNELS = ("portable", "avx2", "avx512")
 Row = npt.NDArray[np.float32]
@@ -66,7 +65,9 @@ def test_every_kernel_gives_the_masses_of_the_definition(x: Row, temperature: fl
 
 
 @pytest.mark.parametrize("n", [511, 512, 513, 4099, 49152])
-@pytest.mark.parametrize("cut", [(), (50,), (0, 0.9), (0, 0.995), (0, 1.0, 0.02), (0, 1.0, 0.0, 0.9), (300, 0.9, 0.01, 0.8)])
+@pytest.mark.parametrize(
+    "cut", [(), (50,), (0, 0.9), (0, 0.995), (0, 1.0, 0.02), (0, 1.0, 0.0, 0.9), (300, 0.9, 0.01, 0.8)]
+)
 def test_long_rows_agree_with_the_definition(n: int, cut: tuple[float, ...]) -> None:
     rng = np.random.default_rng(n)
     x = (rng.normal(size=n) * rng.choice([0.3, 2.0, 6.0])).astype(np.float32)

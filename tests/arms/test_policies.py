@@ -1,0 +1,99 @@
+"""Policies: what they ask for, that they are stopping times, and refusals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from draftgate.arms.errors import ArmError
+from draftgate.arms.policies import policy_of
+from support.arms_kit import Kit, every_outcome, scripted, table
+
+COSTS = {"kind": "cost-model", "draft": 0.2, "verify": [1.0, 1.05, 1.1, 1.15, 1.2]}
+
+
+def test_fixed_asks_for_k_always() -> None:
+    course = policy_of({"kind": "fixed"}, 3).open()
+    course.observe(3, 1, 0)
+    assert course.requested() == 3 and course.go_on(1, 0.0, 0.0, 9.0)
+
+
+def test_heuristic_grows_by_two_and_shrinks_by_one_within_bounds() -> None:
+    course = policy_of({"kind": "hf-heuristic", "start": 2}, 5).open()
+    asked = [course.requested()]
+    for accepted in (2, 4, 5, 0, 0, 0, 0, 0, 0):
+        proposed = course.requested()
+        course.observe(proposed, proposed, min(accepted, proposed))
+        asked.append(course.requested())
+    assert asked == [2, 4, 5, 5, 4, 3, 2, 1, 1, 1]
+
+
+def test_confidence_stops_after_an_unsure_row_and_keeps_its_token() -> None:
+    sure, unsure = [9.0, 0, 0, 0, 0], [0.1, 0, 0, 0, 0]
+    kit = Kit(draft=table({(0,): unsure}, sure), stop_ids=(), k=4, policy={"kind": "confidence", "threshold": 0.5})
+    proposal = kit.draft(kit.request((1,))).propose([1], 4, None)
+    assert proposal.tokens == [0, 0]  # sure, then unsure: the second token is kept, a third is not drawn
+
+
+def test_cost_model_follows_acceptance_and_can_choose_zero() -> None:
+    course = policy_of(COSTS, 4).open()
+    for _ in range(50):
+        course.observe(4, 4, 4)
+    assert course.requested() == 4
+    for _ in range(2000):
+        course.observe(1, 1, 0)
+    asked = [course.requested() for _ in range(32)]
+    assert sorted(set(asked)) == [0, 1] and asked.count(1) == 2  # explores now and then
+    never = policy_of({**COSTS, "explore": 0, "prior": 0.0}, 4).open()
+    assert [never.requested() for _ in range(20)] == [0] * 20
+
+
+def test_two_requests_share_nothing() -> None:
+    policy = policy_of(COSTS, 4)
+    first = policy.open()
+    for _ in range(100):
+        first.observe(4, 1, 0)
+    assert policy.open().requested() != first.requested()
+
+
+@pytest.mark.parametrize(
+    "policy", [{"kind": "fixed"}, {"kind": "confidence", "threshold": 0.55}, {"kind": "hf-heuristic", "start": 1}]
+)
+def test_every_policy_leaves_the_law_of_the_first_token_alone(policy: dict[str, Any]) -> None:
+    q, p = [0.3, 0.1, -0.5], [1.2, -0.4, 0.2]
+    kit = Kit({"temperature": 1.0}, 3, table({}, q), table({(1,): [3, 0, 0]}, p), k=2, policy=policy, stop_ids=())
+    row = kit.champion.chain.open([1]).masses(np.array(q, np.float32))
+    law = {t: Fraction(0) for t in range(3)}
+
+    def run(draws: Any) -> int:
+        arm = kit.neural(draws=scripted(draws))
+        session = arm.open(kit.request((1,), 5))
+        session.prefill()
+        session.step()
+        return session.emitted[0]
+
+    for token, probability in every_outcome(run):
+        law[token] += probability
+    assert law == {t: Fraction(int(row[t]), 1 << 48) for t in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "k", "words"),
+    [
+        ({"kind": "lucky"}, 3, "unknown policy 'lucky'"),
+        ({}, 3, "unknown policy None"),
+        ({"kind": "fixed", "threshold": 1}, 3, "knows no 'threshold'"),
+        ({"kind": "confidence", "threshold": 1.5}, 3, "threshold"),
+        ({"kind": "hf-heuristic", "start": 0}, 3, "start"),
+        ({"kind": "cost-model", "draft": 1.0, "verify": [1.0]}, 3, "k \\+ 1 = 4"),
+        ({"kind": "cost-model", "draft": -1.0, "verify": [1.0] * 4}, 3, "draft"),
+        ({"kind": "cost-model", "draft": 1.0, "verify": [1.0, 0, 1, 1]}, 3, "positive"),
+        ({"kind": "fixed"}, -1, "k must be"),
+        ({"kind": "fixed"}, 1000, "k must be"),
+    ],
+)
+def test_bad_policies_are_refused_by_name(spec: dict[str, Any], k: int, words: str) -> None:
+    with pytest.raises(ArmError, match=words):
+        policy_of(spec, k)
