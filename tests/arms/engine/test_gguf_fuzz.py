@@ -78,7 +78,7 @@ def test_random_mutations(original: bytes, tmp_path: Path) -> None:
     assert peak < 8 << 20
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tail=st.binary(max_size=400), version=st.sampled_from([2, 3]), counts=st.tuples(*[st.integers(0, 4)] * 2))
 def test_random_bytes_after_a_valid_start(tmp_path: Path, tail: bytes, version: int, counts: tuple[int, int]) -> None:
     check(tmp_path / "r.gguf", b"GGUF" + struct.pack("<IQQ", version, *counts) + tail)

@@ -39,7 +39,7 @@ def tokenizer(request: pytest.FixtureRequest, smol: Tokenizer, pieces: Tokenizer
     return smol if request.param == "smol" else pieces
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=SPELLABLE)
 @pytest.mark.parametrize("name", ["smol", "pieces"])
 def test_any_text_comes_back_exactly(smol: Tokenizer, pieces: Tokenizer, name: str, text: str) -> None:
@@ -60,7 +60,7 @@ def test_lone_surrogates_are_refused(tokenizer: Tokenizer) -> None:
         tokenizer.encode("ab\ud800")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(ids=st.lists(st.integers(0, 3000), max_size=30), sizes=st.lists(st.integers(0, 4), min_size=1, max_size=30))
 @pytest.mark.parametrize("name", ["smol", "pieces"])
 def test_streaming_equals_decoding_at_once(
