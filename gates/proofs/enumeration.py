@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -47,16 +47,21 @@ class Account:
     rounds: dict[Node, dict[tuple[Tokens, Node], Fraction]] = field(default_factory=dict)
     """Round start to the ways its block can come about, each with its probability."""
     starts: dict[Node, Tokens] = field(default_factory=dict)
+    observed: dict[str, dict[Any, Fraction]] = field(default_factory=dict)
+    """What ``observe`` says of each path: name to the exact law of its values."""
     paths: int = 0
     events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
 def enumerate_arm(
-    arm: Any, request: Request, limit: int = 200_000, each_round: Callable[[Any], None] | None = None
+    arm: Any,
+    request: Request,
+    limit: int = 200_000,
+    observe: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]] | None = None,
 ) -> Account:
     """Every outcome of ``arm`` on ``request``; ``arm`` opens a session whose draws are replaced. Raises TreeTooLarge.
 
-    ``each_round`` is called with the session after every round of every path.
+    ``observe`` reads named values off the private trace of each path.
     """
     account = Account()
 
@@ -69,8 +74,6 @@ def enumerate_arm(
             while not session.finished():
                 marks.append((len(choices.trail), len(session.emitted)))
                 session.step()
-                if each_round is not None and session.failure is None:
-                    each_round(session)
             marks.append((len(choices.trail), len(session.emitted)))
         finally:
             session.close()
@@ -85,6 +88,9 @@ def enumerate_arm(
         account.paths += 1
         account.answers[answer] += outcome.probability
         account.ends[answer].add(str(session.finish))
+        for name, value in (observe(session.trace) if observe is not None else {}).items():
+            law = account.observed.setdefault(name, defaultdict(Fraction))
+            law[value] += outcome.probability
         for record in session.records:
             account.events[record.outcome] += 1
         for (begin, emitted), (end, after) in itertools.pairwise(marks):

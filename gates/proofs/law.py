@@ -24,6 +24,7 @@ _DOMAIN = {
     "target_extra": 3,
     "target_baseline": 4,
     "pit": 5,
+    "policy": 6,
 }
 
 Masses = npt.NDArray[np.uint64]
