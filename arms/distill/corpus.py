@@ -28,6 +28,7 @@ from .prompts import TrainingPrompt, training_prompts
 TOP = 12
 COLUMNS = 32
 """Sequences generated side by side: one pass over the weights serves them all."""
+CHUNK = 256
 SHARD_SEQUENCES = 256
 MAX_NEW_TOKENS = 192
 MAX_PROMPT_TOKENS = 1536
@@ -52,16 +53,20 @@ class Shard:
 class _Slot:
     """One running sequence."""
 
-    def __init__(self, model: Any, prompt: TrainingPrompt, ids: list[int]) -> None:
+    def __init__(self, model: Any, prompt: TrainingPrompt, ids: list[int], hidden: bool) -> None:
         self.prompt, self.ids, self.prompt_tokens = prompt, ids, len(ids)
         self.cache = model.engine.new_cache(len(ids) + MAX_NEW_TOKENS + 1)
         self.rng = np.random.default_rng(prompt.seed)
         self.top_ids: list[npt.NDArray[np.int32]] = []
         self.top_log_p: list[npt.NDArray[np.float16]] = []
-        if len(ids) > 1:
+        self.hidden: list[npt.NDArray[np.float16]] = []
+        for start in range(0, len(ids) - 1, CHUNK):
+            chunk = ids[start : min(start + CHUNK, len(ids) - 1)]
             tx = self.cache.begin()
-            model.engine.verify_linear(tx, ids[:-1], rows="none")
-            tx.commit_prefix(len(ids) - 1)
+            states = model.engine.verify_with_hidden(tx, chunk, rows="none")[1]
+            tx.commit_prefix(len(chunk))
+            if hidden:
+                self.hidden.append(states.astype(np.float16))
 
     def choose(self, top_ids: npt.NDArray[np.int32], top_log_p: npt.NDArray[np.float32]) -> int:
         """The next token from the champion's K best; keeps their probabilities."""
@@ -80,7 +85,9 @@ def best(rows: list[npt.NDArray[np.float32]]) -> tuple[npt.NDArray[np.int32], np
     return ids.int().numpy(), (values - logits.logsumexp(-1, keepdim=True)).numpy()
 
 
-def generate(model: Any, prompts: Iterator[TrainingPrompt], count: int, progress: Progress) -> Iterator[_Slot]:
+def generate(
+    model: Any, prompts: Iterator[TrainingPrompt], count: int, hidden: bool, progress: Progress
+) -> Iterator[_Slot]:
     """Finished sequences, in the order they were started."""
     stops = set(model.tokenizer.stop_ids)
     waiting = islice(_encoded(model, prompts), count)
@@ -92,13 +99,16 @@ def generate(model: Any, prompts: Iterator[TrainingPrompt], count: int, progress
             started = next(waiting, None)
             if started is None:
                 break
-            slot = _Slot(model, *started)
+            slot = _Slot(model, *started, hidden)
             running.append(slot)
             order.append(id(slot))
         if not running:
             break
         transactions = [slot.cache.begin() for slot in running]
-        rows = model.engine.verify_batch([(tx, slot.ids[-1:]) for tx, slot in zip(transactions, running, strict=True)])
+        items = [(tx, slot.ids[-1:]) for tx, slot in zip(transactions, running, strict=True)]
+        rows, states = model.engine.verify_batch_with_hidden(items, hidden=hidden)
+        for slot, state in zip(running, states, strict=False):
+            slot.hidden.append(state.astype(np.float16))
         still: list[_Slot] = []
         for slot, tx, ids, log_p in zip(running, transactions, *best(rows), strict=True):
             tx.commit_prefix(1)
@@ -121,18 +131,6 @@ def _encoded(model: Any, prompts: Iterator[TrainingPrompt]) -> Iterator[tuple[Tr
         ids = model.encode_chat([{"role": "user", "content": prompt.text}])
         if len(ids) <= longest:
             yield prompt, ids
-
-
-def _hidden(model: Any, ids: list[int]) -> npt.NDArray[np.float16]:
-    cache = model.engine.new_cache(len(ids))
-    parts = []
-    for start in range(0, len(ids), 256):
-        tx = cache.begin()
-        chunk = ids[start : start + 256]
-        parts.append(model.engine.verify_with_hidden(tx, chunk, rows="none")[1].astype(np.float16))
-        tx.commit_prefix(len(chunk))
-    cache.close()
-    return np.concatenate(parts)
 
 
 def build(
@@ -162,7 +160,7 @@ def _write_shard(
     model: Any, path: Path, seed: int, sources: list[str], contamination: Filter, hidden: bool, progress: Progress
 ) -> None:
     clean = contamination.keep(training_prompts(seed, list(sources)))
-    slots = list(generate(model, clean, SHARD_SEQUENCES, progress))
+    slots = list(generate(model, clean, SHARD_SEQUENCES, hidden, progress))
     arrays: dict[str, npt.NDArray[Any]] = {
         "ids": np.concatenate([np.array(s.ids, np.int32) for s in slots]),
         "lengths": np.array([len(s.ids) for s in slots], np.int32),
@@ -173,7 +171,9 @@ def _write_shard(
         "top_log_p": np.concatenate([np.stack(s.top_log_p) for s in slots]),
     }
     if hidden:
-        arrays["hidden"] = np.concatenate([_hidden(model, s.ids) for s in slots])
+        # The last token of a sequence was never consumed and predicts nothing: zeros stand for its state.
+        end = np.zeros((1, model.engine.hidden_width), np.float16)
+        arrays["hidden"] = np.concatenate([part for s in slots for part in (*s.hidden, end)])
     temporary = path.with_name(path.name + ".part")
     with open(temporary, "wb") as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]

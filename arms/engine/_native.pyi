@@ -20,6 +20,7 @@ class Engine:
         threads: int,
         kernel: str,
         mapped: bool,
+        champion: Engine | None = None,
     ) -> None: ...
     @property
     def kernel(self) -> str: ...
@@ -32,6 +33,16 @@ class Engine:
     def forward(
         self,
         segments: Sequence[tuple[KeyValues, int, npt.NDArray[np.int32]]],
+        rows: int,
+        logits: npt.NDArray[np.float32],
+        hidden: npt.NDArray[np.float32],
+    ) -> bool: ...
+    def forward_features(
+        self,
+        cache: KeyValues,
+        start: int,
+        tokens: npt.NDArray[np.int32],
+        features: npt.NDArray[np.float32],
         rows: int,
         logits: npt.NDArray[np.float32],
         hidden: npt.NDArray[np.float32],

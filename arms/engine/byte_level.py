@@ -59,10 +59,11 @@ def build(vocabulary: Vocabulary) -> Tokenizer:
         raise TokenizerError("tokenizer.ggml.tokens holds a token twice")
     merges = [merge.partition(" ")[::2] for merge in vocabulary.merges or []]
     plain = {text: i for text, i in vocabulary.ids.items() if i not in vocabulary.specials}  # so text never spells one
-    try:
-        model = models.BPE(vocab=plain, merges=merges, ignore_merges=vocabulary.pre in IGNORE_MERGES)
-    except Exception as error:  # the library raises bare Exception: a merge of tokens that are not in the vocabulary
-        raise TokenizerError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {error}") from error
+    for i, (left, right) in enumerate(merges):  # the library panics on some of these
+        if not (left and right and left in plain and right in plain and left + right in plain):
+            pair = f"merge {i} joins {left[:40]!r} and {right[:40]!r}"
+            raise TokenizerError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {pair}")
+    model = models.BPE(vocab=plain, merges=merges, ignore_merges=vocabulary.pre in IGNORE_MERGES)
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = _pre_tokeniser(vocabulary.pre)
     return tokenizer

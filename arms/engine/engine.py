@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import _native
 from .contract import CacheMisuse, ContextFull, EngineIdentity, Logits, NonFinite, Rows
 from .gguf import GgufFile, read_gguf
-from .hyperparameters import Hyperparameters, UnsupportedModel, read_hyperparameters
+from .hyperparameters import OUTPUT_ROWS, Hyperparameters, UnsupportedModel, output_ids, read_hyperparameters
 
 ARITHMETIC = "draftgate-arithmetic/1"
 KERNEL_VARIABLE = "DRAFTGATE_KERNEL"
@@ -146,6 +146,11 @@ class NativeEngine:
     def vocabulary(self) -> int:
         return self.sizes.vocabulary
 
+    @cached_property
+    def output_ids(self) -> list[int] | None:
+        """The token of each logit, of a draft that speaks part of its vocabulary; None for the whole vocabulary."""
+        return output_ids(self.file, OUTPUT_ROWS, self.vocabulary)
+
     @property
     def hidden_width(self) -> int:
         return self.sizes.width
@@ -223,7 +228,7 @@ class NativeEngine:
         if len({id(tx) for tx, _ in items}) != len(items):
             raise CacheMisuse("one transaction twice in a call")
         wanted = {"all": total, "last": len(items), "none": 0}[rows]
-        logits = np.empty((wanted, self.vocabulary), np.float32)
+        logits = np.empty((wanted, self.sizes.outputs), np.float32)
         states = np.empty((total if hidden else 0, self.hidden_width), np.float32)
         if items and not self.native.forward(segments, _ROWS[rows], logits, states):
             self.non_finite = True

@@ -10,6 +10,8 @@ from ..errors import ArmError
 from .gguf import GgufFile
 
 MAX_CONTEXT = 1 << 20
+OUTPUT_ROWS = "draftgate.output_rows"
+"""Metadata key of a draft that speaks part of its vocabulary: the token of each row of output.weight."""
 PER_LAYER = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
 WHOLE_MODEL = ("token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight")
 
@@ -33,6 +35,10 @@ class Hyperparameters:
     """Multiplies positions: 1 / factor of linear scaling."""
     epsilon: float
     context: int
+    outputs: int
+    """Rows of the head: the vocabulary, or the tokens a draft speaks."""
+    feature: int = 0
+    """1 for a draft that is fed its champion's hidden states."""
 
     def sizes(self) -> dict[str, float]:
         """What the native side wants."""
@@ -89,6 +95,18 @@ def _check_tensors(file: GgufFile, layers: int) -> None:
         raise UnsupportedModel(f"{file.path}: tensor {missing[0]} is missing ({len(missing)} in all)")
 
 
+def output_ids(file: GgufFile, key: str, vocabulary: int) -> list[int] | None:
+    """The token of each row of a reduced head; None where the head has the whole vocabulary. Raises UnsupportedModel."""
+    ids = file.metadata.get(key)
+    if ids is None:
+        return None
+    if not isinstance(ids, list) or not 1 <= len(ids) <= vocabulary or any(type(i) is not int for i in ids):
+        raise UnsupportedModel(f"{file.path}: {key} is not a list of up to {vocabulary} token ids")
+    if len(set(ids)) != len(ids) or min(ids) < 0 or max(ids) >= vocabulary:
+        raise UnsupportedModel(f"{file.path}: {key} repeats a token or leaves the vocabulary of {vocabulary}")
+    return ids
+
+
 def read_hyperparameters(file: GgufFile) -> Hyperparameters:
     """Raises UnsupportedModel (exit code 2) naming the key or tensor that is missing, absurd or unsupported."""
     file.require_loadable()
@@ -114,8 +132,11 @@ def read_hyperparameters(file: GgufFile) -> Hyperparameters:
     if context > MAX_CONTEXT:
         raise keys.fail("context_length", f"is {context}; at most {MAX_CONTEXT} is supported")
     embedding = file.tensors["token_embd.weight"].shape
+    vocabulary = embedding[0] if len(embedding) == 2 else 1
+    spoken = output_ids(file, OUTPUT_ROWS, vocabulary)
     return Hyperparameters(
-        vocabulary=embedding[0] if len(embedding) == 2 else 1,
+        vocabulary=vocabulary,
+        outputs=vocabulary if spoken is None else len(spoken),
         width=width,
         layers=layers,
         heads=heads,

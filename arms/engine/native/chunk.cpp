@@ -2,7 +2,7 @@
 
 namespace draftgate {
 
-std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows) {
+std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows, size_t width) {
   std::vector<Chunk> chunks;
   size_t row = 0, token = 0;
   for (const Segment& segment : segments) {
@@ -20,6 +20,7 @@ std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows) {
         const bool want = rows == Rows::all || (rows == Rows::last && done + i + 1 == segment.count);
         if (want) chunk.wanted.push_back(chunk.columns()), ++row;
         chunk.tokens.push_back(segment.tokens[done + i]);
+        if (segment.features) chunk.features.push_back(segment.features + (done + i) * width);
         chunk.positions.push_back(segment.start + done + i);
       }
       done += count;

@@ -27,6 +27,7 @@ struct Span {
 struct Chunk {
   std::vector<Span> spans;
   std::vector<int32_t> tokens;     // of each column
+  std::vector<const float*> features;  // of each column, in a feature draft
   std::vector<size_t> positions;   // of each column
   std::vector<size_t> wanted;      // columns whose logits are asked for
   size_t first_row = 0;            // their first row among all logits
@@ -35,7 +36,7 @@ struct Chunk {
   size_t columns() const { return tokens.size(); }
 };
 
-// Cuts segments into chunks of at most kMaxColumns columns, in order.
-std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows);
+// Cuts segments into chunks of at most kMaxColumns columns, in order. `width` of features, where there are any.
+std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows, size_t width);
 
 }  // namespace draftgate

@@ -17,6 +17,7 @@ struct Segment {
   size_t start;
   const int32_t* tokens;
   size_t count;
+  const float* features = nullptr;  // [count][width], of a feature draft: the champion's states
 };
 
 enum class Rows { all, last, none };

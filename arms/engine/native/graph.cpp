@@ -45,11 +45,27 @@ class Pass {
   void embed() {
     const Range mine = share_of_columns();
     for (size_t c = mine.first; c < mine.last; ++c) {
-      model_.embed(size_t(chunk_.tokens[c]), space_.residual + c * space_.residual_width);
+      if (sizes_.feature)
+        pair_with_feature(c);
+      else
+        model_.embed(size_t(chunk_.tokens[c]), space_.residual + c * space_.residual_width);
       model_.rope.angles(chunk_.positions[c], space_.cosines + c * model_.rope.pairs(),
                          space_.sines + c * model_.rope.pairs());
     }
     pool_.barrier();
+    if (!sizes_.feature) return;
+    product(model_.fusion, space_.fused, space_.residual, space_.residual_width, false);
+    pool_.barrier();
+  }
+
+  // [norm of the champion's state, norm of the token's embedding], the input of a feature draft's fusion.
+  void pair_with_feature(size_t c) {
+    float* pair = space_.fused.column(c);
+    float* raw = space_.residual + c * space_.residual_width;  // overwritten by the fusion
+    model_.embed(size_t(chunk_.tokens[c]), raw);
+    kernels_.norm(chunk_.features[c], model_.feature_norm, sizes_.width, sizes_.epsilon, pair);
+    kernels_.norm(raw, model_.embedding_norm, sizes_.width, sizes_.epsilon, pair + sizes_.width);
+    quantise(space_.fused, c);
   }
 
   // Each thread prepares all columns for itself when there are few, otherwise its share for all.
@@ -158,12 +174,12 @@ class Pass {
     pool_.barrier();
     const Matrix& m = model_.head;
     const Range groups = share(m.groups(), thread_, threads_);
-    float* out = logits + chunk_.first_row * sizes_.vocabulary;
-    rows_of(m, groups, in, wanted, out, sizes_.vocabulary, false);
+    float* out = logits + chunk_.first_row * sizes_.outputs;
+    rows_of(m, groups, in, wanted, out, sizes_.outputs, false);
     const size_t first = groups.first * kLanes, end = groups.last * kLanes;
-    const size_t last = end < sizes_.vocabulary ? end : sizes_.vocabulary;
+    const size_t last = end < sizes_.outputs ? end : sizes_.outputs;
     for (size_t i = 0; i < wanted && first < last; ++i)
-      finite_ &= kernels_.finite(out + i * sizes_.vocabulary + first, last - first);
+      finite_ &= kernels_.finite(out + i * sizes_.outputs + first, last - first);
   }
 
   const Model& model_;
@@ -186,6 +202,7 @@ void Engine::check(const std::vector<Segment>& segments) const {
     const KeyValues& cache = *segment.cache;
     if (cache.layers() != s.layers || cache.heads() != s.kv_heads || cache.dims() != s.head_dims)
       throw std::invalid_argument("a cache of another model");
+    if (s.feature != (segment.features != nullptr)) throw std::invalid_argument("features belong to a feature draft");
     if (segment.count == 0) throw std::invalid_argument("a call without tokens");
     if (segment.start > cache.capacity() || segment.count > cache.capacity() - segment.start)
       throw std::invalid_argument("the tokens do not fit in the cache");
@@ -199,7 +216,7 @@ void Engine::check(const std::vector<Segment>& segments) const {
 
 bool Engine::forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden) {
   check(segments);
-  const std::vector<Chunk> chunks = cut(segments, rows);
+  const std::vector<Chunk> chunks = cut(segments, rows, model_.sizes.width);
   std::atomic<bool> finite{true};
   pool_.with([&](Pool& pool) {
     pool.run([&](size_t thread) {

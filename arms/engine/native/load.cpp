@@ -123,7 +123,7 @@ class Loader {
 
 void check(const Sizes& s) {
   const size_t limit = size_t(1) << 24;
-  for (size_t n : {s.vocabulary, s.width, s.layers, s.heads, s.kv_heads, s.head_dims, s.feed_forward})
+  for (size_t n : {s.vocabulary, s.outputs, s.width, s.layers, s.heads, s.kv_heads, s.head_dims, s.feed_forward})
     if (n < 1 || n > limit) throw std::invalid_argument("a size of the model is zero or absurdly large");
   if (s.heads % s.kv_heads != 0) throw std::invalid_argument("heads are not a multiple of key-value heads");
   if (s.rope_dims % 2 != 0 || s.rope_dims > s.head_dims) throw std::invalid_argument("rotary dimensions do not fit the head");
@@ -159,14 +159,20 @@ size_t file_row_bytes(Type type, size_t columns) {
 void Model::embed(size_t token, float* out) const { unpack_row(embedding, token, out); }
 
 Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, const std::map<std::string, Source>& sources,
-                 bool release, Pool& pool) {
+                 bool release, Pool& pool, const Model* champion) {
   check(sizes);
+  if (sizes.feature != (champion != nullptr)) throw std::invalid_argument("a feature draft, and no other, needs its champion");
+  if (champion && (sizes.width % kBlock != 0 || champion->sizes.width != sizes.width ||
+                   champion->sizes.vocabulary != sizes.vocabulary))
+    throw std::invalid_argument("the feature draft's width or vocabulary is not its champion's");
   Loader loader(file, file_bytes, sources);
   Model model;
   model.sizes = sizes;
   model.layers.resize(sizes.layers);
   const auto named = [](size_t i, const char* rest) { return "blk." + std::to_string(i) + "." + rest + ".weight"; };
   const bool tied = !loader.has("output.weight");
+  if (tied && sizes.outputs != sizes.vocabulary) throw std::invalid_argument("a tied head has the whole vocabulary");
+  if (champion) model.fusion = loader.plan("fusion.weight", sizes.width, 2 * sizes.width);
 
   // In the order a call reads them, so that running ahead of one matrix runs into the next.
   for (size_t i = 0; i < sizes.layers; ++i) {
@@ -179,21 +185,24 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
     layer.up = loader.plan(named(i, "ffn_up"), sizes.feed_forward, sizes.width);
     layer.down = loader.plan(named(i, "ffn_down"), sizes.width, sizes.feed_forward);
   }
-  model.head = loader.plan(tied ? "token_embd.weight" : "output.weight", sizes.vocabulary, sizes.width);
-  if (!tied) model.embedding = loader.plan("token_embd.weight", sizes.vocabulary, sizes.width);
+  model.head = loader.plan(tied ? "token_embd.weight" : "output.weight", sizes.outputs, sizes.width);
+  if (!tied && !champion) model.embedding = loader.plan("token_embd.weight", sizes.vocabulary, sizes.width);
 
   model.weights = Pages(loader.total());
   uint8_t* arena = model.weights.data();
+  if (champion) loader.place(model.fusion, arena);
   for (Layer& layer : model.layers) each_matrix(layer, [&](Matrix& m) { loader.place(m, arena); });
   loader.place(model.head, arena);
-  if (tied)
+  if (champion)
+    model.embedding = champion->embedding;
+  else if (tied)
     model.embedding = model.head;
   else
     loader.place(model.embedding, arena);
   loader.pack(release, pool);
 
   const size_t padded = round_up(sizes.width, kBlock);
-  model.vectors = Pages((2 * sizes.layers + 1) * padded * sizeof(float));
+  model.vectors = Pages((2 * sizes.layers + 3) * padded * sizeof(float));
   float* next = reinterpret_cast<float*>(model.vectors.data());
   const auto vector = [&](const std::string& name) {
     float* mine = next;
@@ -206,6 +215,10 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
     model.layers[i].feed_forward_norm = vector(named(i, "ffn_norm"));
   }
   model.output_norm = vector("output_norm.weight");
+  if (champion) {
+    model.feature_norm = vector("feature_norm.weight");
+    model.embedding_norm = vector("embedding_norm.weight");
+  }
 
   std::vector<float> factors;
   if (loader.has("rope_freqs.weight")) {

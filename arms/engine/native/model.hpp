@@ -15,6 +15,8 @@ namespace draftgate {
 struct Sizes {
   size_t vocabulary = 0, width = 0, layers = 0, heads = 0, kv_heads = 0, head_dims = 0, feed_forward = 0;
   size_t rope_dims = 0;
+  size_t outputs = 0;    // rows of the head; fewer than the vocabulary in drafts that speak part of it
+  bool feature = false;  // hidden states of a champion come in beside the tokens
   double rope_base = 10000.0, rope_scale = 1.0;  // rope_scale multiplies positions
   float epsilon = 1e-5f;
 
@@ -39,6 +41,10 @@ struct Model {
   std::vector<Layer> layers;
   const float* output_norm = nullptr;
   Matrix embedding, head;  // the same matrix when tied
+  // Of a feature draft: it sees fusion([norm of the champion's state, norm of the token's embedding]).
+  const float* feature_norm = nullptr;
+  const float* embedding_norm = nullptr;
+  Matrix fusion;
   Rope rope;
   Pages weights, vectors;
 
@@ -52,8 +58,9 @@ Type type_named(const std::string& name);
 size_t file_row_bytes(Type type, size_t columns);
 
 // Packs the file's tensors, in parallel. `release` gives read pages of a mapped file back to the system.
+// A feature draft borrows its `champion`'s embedding, which must outlive it; its head is the tensor output.weight.
 // Throws std::invalid_argument when a tensor is missing, has another shape, or lies outside the buffer.
 Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, const std::map<std::string, Source>& sources,
-                 bool release, Pool& pool);
+                 bool release, Pool& pool, const Model* champion);
 
 }  // namespace draftgate

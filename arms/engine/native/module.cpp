@@ -18,6 +18,7 @@ namespace {
 
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Features = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Halves = nb::ndarray<uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using TensorMap = std::map<std::string, std::tuple<std::string, size_t, size_t, size_t>>;
@@ -48,12 +49,14 @@ Sizes read_sizes(const std::map<std::string, double>& values) {
   s.rope_base = number(values, "rope_base");
   s.rope_scale = number(values, "rope_scale");
   s.epsilon = float(number(values, "epsilon"));
+  s.outputs = count(values, "outputs");
+  s.feature = count(values, "feature") != 0;
   return s;
 }
 
 // Placed by the constructor of the Python class.
 void make_engine(Engine* self, Bytes file, const std::map<std::string, double>& sizes, const TensorMap& tensors,
-                 size_t threads, const std::string& kernel, bool mapped) {
+                 size_t threads, const std::string& kernel, bool mapped, const Engine* champion) {
   if (threads < 1 || threads > 256) throw std::invalid_argument("threads must be 1 to 256");
   std::map<std::string, Source> sources;
   for (const auto& [name, t] : tensors)
@@ -62,23 +65,15 @@ void make_engine(Engine* self, Bytes file, const std::map<std::string, double>& 
   const Sizes known = read_sizes(sizes);
   nb::gil_scoped_release release;
   Pool pool(threads);
-  Model model = load_model(file.data(), file.size(), known, sources, mapped, pool);
+  Model model = load_model(file.data(), file.size(), known, sources, mapped, pool, champion ? &champion->model() : nullptr);
   new (self) Engine(std::move(model), kernels, threads);
 }
 
-bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Tokens>>& segments, int rows, Floats logits,
-             Floats hidden) {
+bool run(Engine& self, const std::vector<Segment>& list, size_t tokens, int rows, Floats logits, Floats hidden) {
   if (rows < 0 || rows > 2) throw std::invalid_argument("rows must be 0 (all), 1 (last) or 2 (none)");
-  std::vector<Segment> list;
-  size_t tokens = 0, wanted = 0;
-  for (const auto& [cache, start, ids] : segments) {
-    if (!cache) throw std::invalid_argument("no cache");
-    list.push_back({cache, start, ids.data(), ids.size()});
-    tokens += ids.size();
-    wanted += rows == 0 ? ids.size() : rows == 1 ? 1 : 0;
-  }
+  const size_t wanted = rows == 0 ? tokens : rows == 1 ? list.size() : 0;
   const Sizes& s = self.model().sizes;
-  if (logits.shape(0) != wanted || logits.shape(1) != s.vocabulary)
+  if (logits.shape(0) != wanted || logits.shape(1) != s.outputs)
     throw std::invalid_argument("the array for logits has another shape");
   const bool with_hidden = hidden.shape(0) != 0;
   if (with_hidden && (hidden.shape(0) != tokens || hidden.shape(1) != s.width))
@@ -87,6 +82,25 @@ bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Toke
   float* hidden_data = with_hidden ? hidden.data() : nullptr;
   nb::gil_scoped_release release;
   return self.forward(list, Rows(rows), logits_data, hidden_data);
+}
+
+bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Tokens>>& segments, int rows, Floats logits,
+             Floats hidden) {
+  std::vector<Segment> list;
+  size_t tokens = 0;
+  for (const auto& [cache, start, ids] : segments) {
+    if (!cache) throw std::invalid_argument("no cache");
+    list.push_back({cache, start, ids.data(), ids.size()});
+    tokens += ids.size();
+  }
+  return run(self, list, tokens, rows, logits, hidden);
+}
+
+bool forward_features(Engine& self, KeyValues& cache, size_t start, Tokens ids, Features features, int rows, Floats logits,
+                      Floats hidden) {
+  if (features.shape(0) != ids.size() || features.shape(1) != self.model().sizes.width)
+    throw std::invalid_argument("the array of features has another shape");
+  return run(self, {{&cache, start, ids.data(), ids.size(), features.data()}}, ids.size(), rows, logits, hidden);
 }
 
 void read_cache(const KeyValues& self, size_t length, Halves out) {
@@ -113,12 +127,14 @@ NB_MODULE(_native, m) {
 
   nb::class_<Engine>(m, "Engine")
       .def("__init__", &make_engine, nb::arg("file"), nb::arg("sizes"), nb::arg("tensors"), nb::arg("threads"),
-           nb::arg("kernel"), nb::arg("mapped"))
+           nb::arg("kernel"), nb::arg("mapped"), nb::arg("champion").none() = nb::none(), nb::keep_alive<1, 8>())
       .def_prop_ro("kernel", [](const Engine& self) { return self.kernels().name; })
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("weight_bytes", [](const Engine& self) { return self.model().bytes(); })
       .def_prop_ro("scratch_bytes", &Engine::scratch_bytes)
-      .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
+      .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"))
+      .def("forward_features", &forward_features, nb::arg("cache"), nb::arg("start"), nb::arg("tokens"),
+           nb::arg("features"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
 
   m.def("check_kernel", [](const std::string& name) { return choose_kernels(name.c_str()).name; }, nb::arg("name"),
         "The kernel set of that name (empty: the fastest). Raises ValueError where this machine has no such set.");
