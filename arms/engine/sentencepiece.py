@@ -15,7 +15,7 @@ SPACE = "\u2581"
 
 
 class ScoredPieces:
-    """Encodes text by scores. Raises TokenizerError when the vocabulary has no complete set of byte tokens."""
+    """Encodes text by scores. Raises TokenizerError when the vocabulary lacks a byte token or the space."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         if len(vocabulary.ids) != len(vocabulary.tokens):
@@ -26,6 +26,8 @@ class ScoredPieces:
             for i, text in enumerate(vocabulary.tokens)
             if vocabulary.types[i] not in (CONTROL, UNKNOWN, BYTE) and i not in vocabulary.specials
         }
+        if SPACE not in self.ids:
+            raise TokenizerError(f"the SentencePiece vocabulary has no token {SPACE!r} for a space")
         found = {value: i for i, value in byte_values(vocabulary).items()}
         missing = next((value for value in range(256) if value not in found), None)
         if missing is not None:

@@ -223,3 +223,38 @@ def test_user_defined_tokens_are_matched_in_any_text(metadata: dict[str, Any]) -
     tokenizer = changed(metadata, token_type=types)
     assert 5 in tokenizer.encode("a<file_sep>b")
     assert 6 not in tokenizer.encode("a<filename>b")
+
+
+PIECE = st.text(st.sampled_from("ab<>Ġ é"), max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    model=st.sampled_from(["gpt2", "llama"]),
+    extra=st.lists(PIECE, max_size=12),
+    kinds=st.lists(st.sampled_from([1, 1, 1, 2, 3, 4, 5, 9]), min_size=12, max_size=12),
+    merges=st.lists(st.one_of(PIECE, st.tuples(PIECE, PIECE).map(" ".join)), max_size=3),
+    text=st.text(st.sampled_from("ab<> é"), max_size=12),
+)
+def test_hostile_vocabularies_are_refused_or_stay_exact(
+    model: str, extra: list[str], kinds: list[int], merges: list[str], text: str
+) -> None:
+    base = list(byte_characters().values()) if model == "gpt2" else [f"<0x{byte:02X}>" for byte in range(256)]
+    extra = [*extra, "\u2581"] if model == "llama" else extra
+    tokens = base + extra
+    metadata = {
+        "tokenizer.ggml.model": model,
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1 if model == "gpt2" else 6] * 256 + [*kinds, 1][13 - len(extra) :],
+        "tokenizer.ggml.scores": [float(-i) for i in range(len(tokens))],
+        "tokenizer.ggml.merges": merges,
+    }
+    try:
+        tokenizer = Tokenizer(read_vocabulary(metadata))
+    except TokenizerError as error:
+        assert "\n" not in str(error)
+        return
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.special_ids.isdisjoint(ids)
