@@ -9,10 +9,12 @@ import numpy as np
 
 from .champion_alone import ChampionAlone
 from .engine.contract import Engine
+from .engine.feature import FeatureEngine
 from .errors import ArmError
+from .feature_draft import FeatureDraft
 from .grammar import Grammar
 from .neural_draft import NeuralDraft, Truncation
-from .policies import policy_of
+from .policies import Policy, policy_of
 from .processors import ProcessorChain, checked
 from .prompt_lookup import PromptLookup, lookup_settings
 from .proposer import Proposer
@@ -105,6 +107,8 @@ def _draft_opener(
             f"arm {spec['name']}: a greedy plan needs a greedy draft, and a stochastic one a stochastic draft"
         )
     chain = chain_for(champion, checked(own), vocabulary)
+    if isinstance(draft.engine, FeatureEngine):
+        return _feature_opener(draft.engine, chain, policy, champion.engine.context_limit)
     truncation = Truncation.of(spec.get("truncation"), draft.engine.context_limit)
     limit = champion.engine.context_limit
 
@@ -120,6 +124,16 @@ def _draft_opener(
             longest,
             output_ids,
         )
+
+    return opened
+
+
+def _feature_opener(
+    engine: FeatureEngine, chain: ProcessorChain, policy: Policy, limit: int
+) -> Callable[[Request], Proposer]:
+    def opened(request: Request) -> Proposer:
+        longest = min(limit, len(request.prompt) + request.max_new_tokens)
+        return FeatureDraft(engine, chain, policy, request.prompt, frozenset(request.stop.token_ids), longest)
 
     return opened
 

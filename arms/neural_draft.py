@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter_ns
 from typing import Any
 
@@ -85,6 +86,12 @@ class NeuralDraft:
         self._rows: list[Masses] = []
         self._full: npt.NDArray[np.float32] | None = None
 
+    @cached_property
+    def narrow(self) -> bool:
+        """Rows can be processed at the draft's own width: only its tokens matter, they are in order, none is edited."""
+        ids = self.output_ids
+        return ids is not None and self.chain.plain and bool((ids[1:] > ids[:-1]).all())
+
     def _new_cache(self) -> Cache:
         return self.engine.new_cache(max(1, min(self.truncation.capacity, self.longest + self.maximum)))
 
@@ -163,9 +170,9 @@ class NeuralDraft:
         """(token, its probability, the row's largest probability, the row's entropy); keeps the row."""
         logits = self._forward(feed)
         if draws is None:
-            token, entropy, top = self.state.peak(logits)
+            token, entropy, top = self._peak(logits)
             return token, top, top, entropy
-        row = self.state.masses(logits, self._buffer(i, logits.shape[0]), entropy=True)
+        row = self._masses(logits, self._buffer(i))
         token = draws.categorical(row, "draft_sample", i)
         assert proposal.rows is not None
         proposal.rows.append(row)
@@ -178,7 +185,22 @@ class NeuralDraft:
         logits: Logits = self.engine.verify_linear(self.tx, feed, "last")
         self.forward_ns += perf_counter_ns() - started
         self.calls += 1
-        return self._spread(logits[0])
+        row: npt.NDArray[np.float32] = logits[0]
+        return row
+
+    def _peak(self, logits: npt.NDArray[np.float32]) -> tuple[int, float, float]:
+        if not self.narrow:
+            return self.state.peak(self._spread(logits))
+        at, entropy, top = self.state.peak(logits)
+        assert self.output_ids is not None
+        return int(self.output_ids[at]), entropy, top
+
+    def _masses(self, logits: npt.NDArray[np.float32], row: Masses) -> Masses:
+        if not self.narrow:
+            return self.state.masses(self._spread(logits), row, entropy=True)
+        # With ids in order and nothing edited, the law of the short row is the law of the long one without its zeros.
+        row[self.output_ids] = self.state.masses(logits, None, entropy=True)
+        return row
 
     def _spread(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self.output_ids is None:
@@ -188,9 +210,9 @@ class NeuralDraft:
         self._full[self.output_ids] = logits
         return self._full
 
-    def _buffer(self, i: int, size: int) -> Masses:
+    def _buffer(self, i: int) -> Masses:
         while len(self._rows) <= i:
-            self._rows.append(np.empty(size, np.uint64))
+            self._rows.append(np.zeros(self.chain.vocabulary, np.uint64))
         return self._rows[i]
 
     # -- after a round -----------------------------------------------------------------------------------------------

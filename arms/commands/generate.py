@@ -41,12 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, services: Any) -> int:
     from ..build import build_arm
-    from ..models import load_model
+    from ..models import load_draft, load_model
     from ..request import Request, StopPolicy
 
     decoding = decoding_of(args)
     champion = load_model(args.champion, threads=args.threads)
-    draft = load_model(args.draft, threads=args.threads) if args.draft else None
+    draft = load_draft(args.draft, champion, threads=args.threads) if args.draft else None
     arm = build_arm(arm_of(args), champion, draft, decoding)
     prompt = prompt_ids(args, champion)
     stop = StopPolicy(tuple(champion.tokenizer.stop_ids), tuple(args.stop))

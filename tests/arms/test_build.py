@@ -125,3 +125,23 @@ def test_another_tokenizer_is_refused_with_its_first_difference(monkeypatch: pyt
     model: Any = SimpleNamespace(engine=kit.engine, tokenizer=kit.letters, template=None)
     with pytest.raises(ArmError, match="token 7 is 'x'"):
         build_arm(ENTRIES[4], model, model, {})
+
+
+@pytest.mark.parametrize("cut", [{}, {"top_k": 2}, {"top_p": 0.7}, {"typical_p": 0.8, "min_p": 0.1}])
+def test_a_reduced_row_has_the_law_of_the_whole_row(cut: dict[str, Any]) -> None:
+    kit = Kit({"temperature": 0.8, **cut}, vocabulary=9, stop_ids=())
+    draft = kit.draft(kit.request())
+    draft.output_ids = np.array([1, 3, 4, 8], np.int64)
+    logits = np.array([0.5, 2.0, 2.0, -1.0], np.float32)
+    assert draft.narrow
+    short = draft._masses(logits, np.zeros(9, np.uint64))
+    whole = draft.state.masses(draft._spread(logits))
+    assert short.tolist() == whole.tolist()
+
+
+def test_tokens_out_of_order_are_spread_so_that_ties_go_to_the_lowest_id() -> None:
+    kit = Kit(vocabulary=9, stop_ids=())
+    draft = kit.draft(kit.request())
+    draft.output_ids = np.array([8, 3, 4, 1], np.int64)
+    assert not draft.narrow
+    assert draft._peak(np.array([2.0, 0.0, 2.0, 1.0], np.float32))[0] == 4
