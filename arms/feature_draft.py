@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter_ns
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from .draws import Draws
+from .engine.contract import Engine
 from .engine.feature import FeatureEngine
 from .neural_draft import CHUNK, NeuralDraft, Truncation
 from .policies import Policy
 from .processors import ProcessorChain
 from .proposer import Hidden, Proposer
+from .round import Proposal
 
 
 class FeatureDraft(NeuralDraft):
@@ -36,7 +40,7 @@ class FeatureDraft(NeuralDraft):
     ) -> None:
         truncation = Truncation("stop", engine.context_limit, 1)
         ids = np.asarray(engine.output_ids, np.int64)
-        super().__init__(engine, chain, policy, truncation, prompt, stop_ids, longest, ids)
+        super().__init__(cast(Engine, engine), chain, policy, truncation, prompt, stop_ids, longest, ids)
         self.drafting = engine
         self.states: npt.NDArray[np.float32] = np.empty((longest + 1, engine.hidden_width), np.float32)
         """The champion's states by place, [places, d]; pages become real as they are written."""
@@ -63,6 +67,11 @@ class FeatureDraft(NeuralDraft):
                 tx.rollback()
                 raise
             tx.commit_prefix(stop - begin)
+
+    def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
+        if len(context) < 2:
+            return Proposal()  # there is no state yet to draft from
+        return super().propose(context, k, draws)
 
     def _caught_up(self, context: Sequence[int], start: int) -> list[int]:
         """Tokens still to feed, each with the state before it; the pending one last."""

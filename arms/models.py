@@ -181,3 +181,18 @@ def load_model(path_or_name: str | Path, *, threads: int | None = None, kernel: 
     if engine.vocabulary != len(tokenizer):
         raise GgufError(f"{file.path}: the weights have {engine.vocabulary} tokens and the tokenizer {len(tokenizer)}")
     return Model(engine, tokenizer, template, file)
+
+
+def load_draft(
+    path_or_name: str | Path, champion: Model, *, threads: int | None = None, kernel: str | None = None
+) -> Model:
+    """A draft of either kind for ``champion``: a model of its own, or a feature draft on the champion's hidden states.
+
+    Raises as `load_model`, and UnsupportedModel for a feature draft that was made for another champion.
+    """
+    from .engine.feature import ARCHITECTURE, FeatureEngine
+
+    file = read_gguf(resolve(path_or_name))
+    if file.architecture != ARCHITECTURE:
+        return load_model(path_or_name, threads=threads, kernel=kernel)
+    return Model(FeatureEngine.over(file, champion.engine), champion.tokenizer, champion.template, file)

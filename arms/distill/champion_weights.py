@@ -27,7 +27,7 @@ def _tensor(file: Any, name: str) -> Tensor:
     kind = gguf.GGMLQuantizationType[info.type]
     rows = info.shape[0] if len(info.shape) > 1 else 1
     values = gguf.quants.dequantize(raw.reshape(rows, -1), kind)
-    return torch.from_numpy(np.ascontiguousarray(values, np.float32)).reshape(info.shape)
+    return torch.from_numpy(np.array(values, np.float32)).reshape(info.shape)
 
 
 def read(file: Any) -> ChampionWeights:
