@@ -94,7 +94,7 @@ def _asks_for_lines(check: Mapping[str, Any]) -> bool:
 def _copies(check: Mapping[str, Any], text: str) -> bool:
     """The right answer stands in the prompt: every text the check expects is found there."""
     expected = [str(value) for part in _parts(check) for value in _expected(part)]
-    return bool(expected) and all(value in text for value in expected) and max(map(len, expected)) >= 8
+    return bool(expected) and all(value in text for value in expected) and max(map(len, expected)) >= 7
 
 
 def _expected(part: Mapping[str, Any]) -> list[Any]:

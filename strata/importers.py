@@ -78,7 +78,8 @@ def import_file(
 
 
 def _prompt(mapped: dict[str, Any], number: int, origin: Mapping[str, Any], stratum: str, reserve_every: int) -> Prompt:
-    key = str(mapped.pop("key") or number)
+    given = mapped.pop("key")
+    key = str(number if given is None else given)
     category = mapped.pop("category", None)
     name = stratum or _slug(str(category or Path(origin["file"]).stem))
     digest = int.from_bytes(hashlib.sha256(f"{origin['kind']}\n{key}".encode()).digest()[:8])

@@ -19,7 +19,7 @@ LENGTHS: dict[str, tuple[float, float, str]] = {
         "one guess or question back, then one answer; the rest of the talk is other strata",
     ),
     "source_conflict": (300, 0.8, "two or three comparisons of a paragraph each"),
-    "current_preference": (300, 0.9, "a few short exchanges around one preference"),
+    "current_preference": (300, 0.9, "a few short exchanges around one preference, then the subject changes"),
     "distrust_of_memory": (150, 0.8, "a refusal or a check is short, and there are one or two of them"),
     "summaries": (400, 0.8, "three or four documents, about a hundred tokens each"),
     "rewrites": (350, 0.8, "the rewritten text is as long as the text; people rewrite twice or thrice"),

@@ -101,7 +101,7 @@ def _inside(path: Any, readable: tuple[str, ...]) -> bool:
 
 
 def run_python(code: str, tests: list[str]) -> int:
-    module = types.ModuleType("answer")
+    module = sys.modules["answer"] = types.ModuleType("answer")  # dataclasses look their module up
     space = module.__dict__
     exec(compile(code, "<answer>", "exec"), space)
     passed = 0

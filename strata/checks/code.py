@@ -51,7 +51,7 @@ def validate_python(check: Mapping[str, Any]) -> None:
 
 
 def sql(check: Mapping[str, Any], answer: str) -> float:
-    """0 unless it gives rows on SQLite after ``setup``, 0.25 for wrong rows, 1 for ``rows`` (in any order by default)."""
+    """0 unless it gives rows on SQLite after ``setup``, 0.25 for wrong rows, 1 for ``rows`` (any order by default)."""
     outcome = run_sql(check["setup"], find_code(answer, "sql"), seconds=check.get("seconds", DEFAULT_SECONDS))
     if outcome is None:
         return 0.0

@@ -79,10 +79,10 @@ def measure(text: str, unit: str) -> int:
 
 
 def length(check: Mapping[str, Any], answer: str) -> float:
-    """1 inside [min, max]; outside it falls with the ratio to the nearer bound. An empty answer scores 0."""
+    """1 inside [min, max]; outside it falls with the ratio to the nearer bound. An answer without a word scores 0."""
     n = measure(answer, check["unit"])
     low, high = check.get("min", 1), check.get("max")
-    if n == 0:
+    if n == 0 or not _WORD.search(answer):
         return 0.0
     if n < low:
         return float(n / low)
@@ -123,7 +123,7 @@ def contains(check: Mapping[str, Any], answer: str) -> float:
     if "any" in check:
         met.append(any(says(text, word) for word in check["any"]))
     if not met:
-        return 1.0 if text else 0.0
+        return float(bool(_WORD.search(text)))
     return sum(met) / len(met)
 
 

@@ -3,9 +3,9 @@
     python tests/support/adversarial_search.py --model smollm2-135m-instruct --seconds 480 --out found.jsonl
 
 The search knows nothing of models: it takes a scorer, a callable from a prompt's text to the share of its answer's
-tokens that proposals supplied (None for an answer too short to judge), and returns the prompts with the smallest shares.
-Run as a script it scores with the real arms: prompt lookup and, as a draft, the model given with ``--draft`` or a
-trigram table learned from the champion's own answers to the other strata.
+tokens that proposals supplied (None for an answer too short to judge), and returns the prompts with the smallest
+shares. Run as a script it scores with the real arms: prompt lookup and, as a draft, the model given with ``--draft`` or
+a trigram table learned from the champion's own answers to the other strata.
 """
 
 from __future__ import annotations
