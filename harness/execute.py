@@ -18,13 +18,13 @@ from .formats import HEAD_FORMAT, LEDGER_FORMAT
 from .freeze import load_operational, load_plan, plan_id
 from .hardware import cpu_model, hardware_class, machine_fingerprint
 from .identity import package_version
-from .journal import Journal
+from .journal import Index, Journal
 from .ledger import scan_ledger
 from .lock import RunLock
 from .machine import machine_state, memory_bandwidth
 from .offclock_pass import off_clock
 from .rundir import RunDir
-from .runner import Runner, RunOptions
+from .runner import Runner, RunOptions, private_salt
 from .store import write_tables
 
 
@@ -57,15 +57,18 @@ class Execution:
         with RunLock(self.run_dir):
             restore_plan(self.run_dir)
             plan = load_plan(self.run_dir)
-            journal = Journal(self.run_dir)
+            identifier = plan_id(plan)
+            journal = Journal(self.run_dir, lambda index, records: self._admit(identifier, index, records))
             try:
-                return self._go(plan, plan_id(plan), journal)
+                return self._go(plan, identifier, journal)
             finally:
                 journal.close()
 
     def _go(self, plan: dict[str, Any], identifier: str, journal: Journal) -> RunOutcome:
-        self._same_run(plan, identifier, journal)
+        self._circumstances(identifier, journal)
         if journal.index.closed and self._tables_hold(journal):
+            if self.run_dir.private.is_dir():
+                private_salt(self.run_dir, journal)
             return self._conclude(identifier, journal, closed=True)
         operational = load_operational(self.run_dir) | dict(self.overrides)
         bound = bind(self.run_dir, plan, operational, self.options.backend, self.options.executor)
@@ -86,36 +89,35 @@ class Execution:
         })  # fmt: skip
         return self._conclude(identifier, journal, closed=False)
 
-    def _same_run(self, plan: dict[str, Any], identifier: str, journal: Journal) -> None:
-        """The ledger is this plan's, and this machine's."""
-        first = journal.index.first
+    def _admit(self, identifier: str, index: Index, records: int) -> None:
+        """The ledger is this plan's, and this machine's. Raises before anything is changed."""
+        first, path = index.first, self.run_dir.ledger
         if first is None:
-            if journal.ledger.length:
-                raise IntegrityError(
-                    f"{journal.ledger.path}: does not begin with a plan record: not one of our ledgers"
-                )
+            if records:
+                raise IntegrityError(f"{path}: does not begin with a plan record: not one of our ledgers")
             return
         if first.get("format") != LEDGER_FORMAT:
-            raise IntegrityError(
-                f"{journal.ledger.path}: ledger format {first.get('format')!r}, this version reads {LEDGER_FORMAT}"
-            )
+            raise IntegrityError(f"{path}: ledger format {first.get('format')!r}, this version reads {LEDGER_FORMAT}")
         if first.get("plan_id") != identifier:
             raise IntegrityError(
                 f"the ledger belongs to plan {str(first.get('plan_id'))[:12]}, plan.json is {identifier[:12]}: "
                 "a foreign ledger or an edited plan; nothing was changed"
             )
-        if journal.index.closed:
-            return
         here = machine_fingerprint(identifier)
-        if first["environment"]["machine"] != here and not self.accept_machine:
+        if not index.closed and first["environment"]["machine"] != here and not self.accept_machine:
             raise IntegrityError(
                 "this run was started on another machine; its times cannot be continued here "
                 "(--accept-machine goes on and records a deviation); nothing was changed"
             )
-        if first["environment"]["machine"] != here:
-            journal.deviation(
-                "environment", "the run was continued on another machine", hardware_class=hardware_class()
-            )
+
+    def _circumstances(self, identifier: str, journal: Journal) -> None:
+        """What is different from when the run began: recorded, once the run goes on."""
+        first = journal.index.first
+        if first is None or journal.index.closed:
+            return
+        if first["environment"]["machine"] != machine_fingerprint(identifier):
+            reason = "the run was continued on another machine"
+            journal.deviation("environment", reason, hardware_class=hardware_class())
         if self.options.clock.wall_ns() < journal.index.last_wall_ns:
             journal.deviation("clock", "the wall clock is behind the last record's; durations use the monotonic clock")
 

@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,15 @@ class Index:
 class Journal:
     """The open record of a run. Holds what the runner asks: is this recorded, and write that."""
 
-    def __init__(self, run_dir: RunDir) -> None:
-        """Scan and mend. Raises IntegrityError for a broken chain."""
+    def __init__(self, run_dir: RunDir, admit: Callable[[Index, int], None] | None = None) -> None:
+        """Scan, ask ``admit`` (it sees the index and the number of records, and may raise), then mend.
+
+        Raises IntegrityError for a broken chain. Nothing is changed before ``admit`` has returned.
+        """
         self.run_dir = run_dir
         self.index = Index()
-        self.ledger = Ledger(run_dir, self.index.visit)
+        check = admit or (lambda index, records: None)
+        self.ledger = Ledger(run_dir, self.index.visit, lambda reading: check(self.index, len(reading.records)))
         self._handles: dict[Path, int] = {}
         with disk_errors(run_dir.path):
             run_dir.parts.mkdir(exist_ok=True)

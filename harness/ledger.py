@@ -209,18 +209,23 @@ def cut_tail(run_dir: RunDir, path: Path, offset: int) -> TornTail:
 class Ledger:
     """The open ledger of a run that holds the lock. ``append`` returns when the record is on the disk."""
 
-    def __init__(self, run_dir: RunDir, visit: Visit | None = None) -> None:
+    def __init__(
+        self, run_dir: RunDir, visit: Visit | None = None, admit: Callable[[LedgerReading], None] | None = None
+    ) -> None:
         """Scan, cut a torn tail (kept aside in ``torn_tail``), open for appending.
 
-        Raises IntegrityError when the chain is broken anywhere before the tail.
+        ``admit`` sees what was scanned before anything is changed, and may raise. Raises IntegrityError when the chain
+        is broken anywhere before the tail.
         """
         self.path = run_dir.ledger
         reading = scan_ledger(self.path, visit)
         self.torn_tail: TornTail | None = None
+        if reading.problem is not None and reading.torn_at is None:
+            raise IntegrityError(f"{self.path}: {reading.problem}; nothing was changed")
+        if admit is not None:
+            admit(reading)
         if reading.torn_at is not None:
             self.torn_tail = cut_tail(run_dir, self.path, reading.torn_at)
-        elif reading.problem is not None:
-            raise IntegrityError(f"{self.path}: {reading.problem}; nothing was changed")
         self.records, self.head = reading.records, reading.head
         with disk_errors(self.path):
             created = not self.path.exists()

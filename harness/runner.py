@@ -61,7 +61,7 @@ class Runner:
         self.schedule = Schedule(plan)
         self.arms = {arm["name"]: arm for arm in plan["arms"]}
         self.greedy = plan["decoding"]["temperature"] == 0
-        self.salt = _salt(run_dir, journal)
+        self.salt = private_salt(run_dir, journal)
 
     def run(self) -> None:
         """Every unit, with the canaries around them."""
@@ -78,12 +78,12 @@ class Runner:
 
     def _unit(self, unit: Unit) -> None:
         todo = {arm: self._missing(unit, arm) for arm in unit.order}
-        waiting = [a for a in unit.order if todo[a] or not self.journal.has("process", process_id(unit, a))]
-        if not waiting:
-            return
         segment = 0
         while self.journal.has("segment", f"{unit.id}#{segment}"):
             segment += 1
+        waiting = [a for a in unit.order if todo[a] or not self._had_process(unit, a, segment)]
+        if not waiting:
+            return
         self.journal.append("segment", {
             "segment_id": f"{unit.id}#{segment}", "unit": unit.id, "segment": segment, "arms": waiting,
             "wall_ns": self.options.clock.wall_ns(), "state": machine_state(),
@@ -100,6 +100,10 @@ class Runner:
         for order, arm in enumerate(unit.order):
             if arm in waiting:
                 self._with_retries(lambda a=arm, o=order: self._process(unit, a, o, segment, todo[a]), unit, arm)
+
+    def _had_process(self, unit: Unit, arm: str, segments: int) -> bool:
+        """Whether a process of this arm has come to its end in this unit, in any segment."""
+        return any(self.journal.has("process", process_id(unit, arm, s)) for s in range(segments))
 
     def _missing(self, unit: Unit, arm: str) -> list[Item]:
         return [i for i in self.schedule.items(unit, arm) if not self.journal.has("request", i.request_id)]
@@ -147,7 +151,12 @@ class Runner:
             "draft_load_ns": loads["draft_load_ns"], "state_before": state, "state_after": machine_state(),
         }  # fmt: skip
         self.journal.write(
-            "process", ("process_id", process_id(unit, arm)), unit.index, {"memory": last["samples"]}, None, body
+            "process",
+            ("process_id", process_id(unit, arm, segment)),
+            unit.index,
+            {"memory": last["samples"]},
+            None,
+            body,
         )
 
     def _realise(self, unit: Unit) -> None:
@@ -245,7 +254,7 @@ class Runner:
         return list(line["output"])
 
 
-def _salt(run_dir: RunDir, journal: Journal) -> str:
+def private_salt(run_dir: RunDir, journal: Journal) -> str:
     """The run's private salt: as stored, or from any recorded private line, or new before anything is recorded."""
     try:
         found = json.loads(run_dir.salt.read_bytes())

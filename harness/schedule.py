@@ -152,5 +152,5 @@ def replace_id(item: Item, request_id: str) -> Item:
     return replace(item, request_id=request_id)
 
 
-def process_id(unit: Unit, arm: str) -> str:
-    return f"{unit.id}/{arm}"
+def process_id(unit: Unit, arm: str, segment: int) -> str:
+    return f"{unit.id}/{arm}#{segment}"

@@ -138,8 +138,9 @@ class Verification:
         missing = len(items) - len(recorded - set(foreign))
         if self.index.closed:
             problems += [f"{missing} scheduled requests have no record"] if missing else []
-            wanted = {f"process:{process_id(unit, arm)}" for unit in schedule.units for arm in unit.order}
-            problems += [f"{key} has no record" for key in sorted(wanted - set(self.index.live))]
+            ended = {key.rpartition("#")[0] for key in self.index.live if key.startswith("process:")}
+            wanted = {f"process:{process_id(u, arm, 0)}".rpartition("#")[0] for u in schedule.units for arm in u.order}
+            problems += [f"{key} has no record" for key in sorted(wanted - ended)]
         if not self._bad(problems):
             self.report.checked.append(
                 f"schedule: {len(recorded)} of {len(items)} requests recorded, none twice, none foreign"

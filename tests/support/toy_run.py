@@ -83,7 +83,8 @@ class ToyArm:
         return drawn[0] % VOCABULARY
 
     def generate(self, request: Request, on_tokens: Any = None) -> Completion:
-        time.sleep(float(os.environ.get("DRAFTGATE_TOY_SLEEP_MS", "0")) / 1000)
+        if "DRAFTGATE_TOY_SLEEP_MS" in os.environ:
+            time.sleep(float(os.environ["DRAFTGATE_TOY_SLEEP_MS"]) / 1000)
         history, emitted, rounds = list(request.prompt), [], []
         fast = self.spec["kind"] != "champion_alone"
         finish = "length"

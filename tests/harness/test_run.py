@@ -1,0 +1,406 @@
+"""A run goes on from wherever it stopped: nothing lost, nothing twice, and the same answers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draftgate.harness import execute, runner, session
+from draftgate.harness.errors import DraftgateError, IncompleteRun, IntegrityError, PlanError
+from draftgate.harness.formats import PLAN_FORMAT
+from draftgate.harness.freeze import load_plan
+from draftgate.harness.journal import live_records, read_line
+from draftgate.harness.ledger import read_ledger
+from draftgate.harness.lock import RunLock
+from draftgate.harness.process import InlineExecutor, SubprocessExecutor, WorkerDied
+from draftgate.harness.rundir import RunDir
+from draftgate.harness.schedule import Schedule
+from draftgate.harness.store import read_table
+from draftgate.harness.verify import verify_run
+
+from .conftest import FakeClock, StopAfter, Toy, copy_run
+
+
+def keys(folder: Path) -> list[str]:
+    """Keys of the live request records, in no order."""
+    return sorted(b["request_id"] for _, b in live_records(read_ledger(folder).records, "request"))
+
+
+def scheduled(folder: Path) -> list[str]:
+    return sorted(i.request_id for i in Schedule(load_plan(folder)).requests())
+
+
+def verdict(folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / "verdict.json").read_bytes())
+    return value
+
+
+def deviations(folder: Path) -> list[str]:
+    return [r.body["kind"] for r in read_ledger(folder).records.of_kind("deviation")]
+
+
+def test_every_scheduled_request_is_recorded_once_and_bound(toy: Toy) -> None:
+    folder = toy.whole()
+    assert keys(folder) == scheduled(folder)
+    frame = read_table(folder, "requests")
+    assert sorted(frame["request_id"]) == scheduled(folder)
+    rounds = read_table(folder, "rounds").groupby("request_id")["accepted"].sum()
+    assert frame.set_index("request_id")["accepted"].to_dict() == rounds.to_dict()
+    assert set(frame["entry"]) == {"cold", "warm"}
+    assert not deviations(folder)
+    report = verify_run(folder, toy.services)
+    assert report.ok and report.complete, report.problems
+
+
+def test_warmups_are_marked_and_never_among_the_requests(toy: Toy) -> None:
+    folder = toy.whole()
+    warm = read_table(folder, "warmups")
+    units = len(Schedule(load_plan(folder)).units)
+    assert len(warm) == units * 2
+    assert not set(warm["request_id"]) & set(read_table(folder, "requests")["request_id"])
+
+
+def test_greedy_outputs_have_equal_digests_on_every_arm_and_the_digest_is_salted(toy: Toy) -> None:
+    folder = toy.whole()
+    frame = read_table(folder, "requests")
+    assert (frame.groupby(["stratum", "prompt_id", "block", "turn"])["output_digest"].nunique() == 1).all()
+    again = toy.folder / "again"
+    toy.freeze("again")
+    toy.run("again")
+    assert not set(frame["output_digest"]) & set(read_table(again, "requests")["output_digest"])
+
+
+@pytest.mark.parametrize("requests", [1, 2, 7, 19])
+def test_an_interrupted_run_ends_like_one_that_was_not(toy: Toy, requests: int) -> None:
+    reference = toy.whole("reference")
+    toy.freeze()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(requests))
+    assert len(keys(toy.folder / "run")) == requests
+    toy.run()
+    folder = toy.folder / "run"
+    assert keys(folder) == keys(reference) and verdict(folder) == verdict(reference)
+    report = verify_run(folder, toy.services)
+    assert report.ok and report.complete, report.problems
+
+
+def test_a_unit_resumed_in_the_middle_is_a_new_segment_with_its_own_warmup(toy: Toy) -> None:
+    toy.freeze()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(2))
+    toy.run()
+    folder = toy.folder / "run"
+    assert "resumed" in deviations(folder)
+    frame = read_table(folder, "requests")
+    first = Schedule(load_plan(folder)).units[0]
+    assert set(frame[frame["unit"] == first.id]["segment"]) == {0, 1}
+    assert set(read_table(folder, "warmups")["segment"]) == {0, 1}
+
+
+def test_running_a_complete_run_again_changes_nothing(toy: Toy) -> None:
+    folder = toy.whole()
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    toy.run()
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+
+
+def test_stochastic_plans_time_the_champion_on_the_candidates_own_tokens(toy: Toy) -> None:
+    folder = toy.whole("run", "decoding=sampled", "arms=lookup_controlled")
+    frame = read_table(folder, "requests")
+    champions = frame[frame["arm"] != "prompt_lookup"]
+    assert champions["forced"].all() and not frame[frame["arm"] == "prompt_lookup"]["forced"].any()
+    assert (frame.groupby(["stratum", "prompt_id", "block", "turn", "entry"])["output_digest"].nunique() == 1).all()
+    realised = [b for _, b in live_records(read_ledger(folder).records, "realised")]
+    assert len(realised) == len(frame[(frame["arm"] == "prompt_lookup") & (frame["entry"] == "warm")])
+    report = verify_run(folder, toy.services)
+    assert report.ok, report.problems
+
+
+def test_later_turns_continue_from_the_answer_even_after_an_interruption(toy: Toy, tmp_path: Path) -> None:
+    source = tmp_path / "talk.jsonl"
+    source.write_text(json.dumps({"id": "t", "turns": ["one", "two", "three"]}) + "\n")
+    words = ("++strata.entries={talk: {weight: 1.0, designated: false, source: '" + str(source) + "'}}",)
+    toy.freeze("run", *words)
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(3))
+    toy.run()
+    folder = toy.folder / "run"
+    bodies = {b["request_id"]: b for _, b in live_records(read_ledger(folder).records, "request")}
+    for turn in (1, 2):
+        line = read_line(RunDir(folder), bodies[f"prompt_lookup/talk/t/b0/t{turn}/warm"], private=True)
+        before = read_line(RunDir(folder), bodies[f"prompt_lookup/talk/t/b0/t{turn - 1}/warm"], private=True)
+        start = [*before["prompt"], *before["output"]]
+        assert line["prompt"][: len(start)] == start and len(line["prompt"]) > len(start)
+
+
+def test_a_second_runner_is_refused_and_the_first_goes_on(toy: Toy) -> None:
+    toy.freeze()
+    run_dir = RunDir(toy.folder / "run")
+    with RunLock(run_dir), pytest.raises(DraftgateError, match=f"process {os.getpid()}"):
+        toy.run()
+    assert not run_dir.ledger.exists()
+    toy.run()
+    assert keys(run_dir.path) == scheduled(run_dir.path)
+
+
+class Dying(InlineExecutor):
+    """Workers of which the first few die in the middle of a request."""
+
+    def __init__(self, deaths: int) -> None:
+        self.deaths = deaths
+
+    def start(self) -> Any:
+        outer = self
+
+        class Manager:
+            def __enter__(self) -> Any:
+                self.inner = InlineExecutor.start(outer)
+                worker = self.inner.__enter__()
+                ask = worker.ask
+
+                def dying(message: dict[str, Any]) -> dict[str, Any]:
+                    if message["type"] == "generate" and message["phase"] == "request" and outer.deaths > 0:
+                        outer.deaths -= 1
+                        raise WorkerDied("a worker process ended with status -9")
+                    return ask(message)
+
+                worker.ask = dying
+                return worker
+
+            def __exit__(self, *error: Any) -> None:
+                self.inner.__exit__(None, None, None)
+
+        return Manager()
+
+
+def test_a_worker_that_dies_is_tried_again_and_that_is_on_record(toy: Toy) -> None:
+    toy.freeze()
+    toy.run(executor=Dying(2))
+    folder = toy.folder / "run"
+    assert deviations(folder).count("retry") == 2
+    assert keys(folder) == scheduled(folder)
+
+
+def test_a_worker_that_keeps_dying_stops_the_run_as_incomplete(toy: Toy) -> None:
+    toy.freeze()
+    with pytest.raises(IncompleteRun, match="3 times"):
+        toy.run(executor=Dying(99))
+    toy.run()
+    assert keys(toy.folder / "run") == scheduled(toy.folder / "run")
+
+
+def test_a_disk_that_fills_up_in_the_middle_loses_nothing(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = toy.whole("reference")
+    toy.freeze()
+    real, room = os.write, 20_000
+
+    def write(handle: int, data: Any) -> int:
+        nonlocal room
+        if len(data) > room:
+            real(handle, bytes(data)[:room])
+            room = 0
+            raise OSError(errno.ENOSPC, "No space left on device")
+        room -= len(data)
+        return real(handle, data)
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(IncompleteRun, match="disk is full"):
+        toy.run()
+    monkeypatch.setattr(os, "write", real)
+    recorded = len(keys(toy.folder / "run"))
+    assert 0 < recorded < len(scheduled(reference))
+    toy.run()
+    assert keys(toy.folder / "run") == keys(reference)
+    assert verdict(toy.folder / "run") == verdict(reference)
+
+
+def test_a_read_only_directory_is_named(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.freeze()
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(DraftgateError, match="not writable") as caught:
+        toy.run()
+    assert caught.value.exit_code == 2
+
+
+def test_a_clock_that_runs_backwards_in_a_request_stops_before_it_is_recorded(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.freeze()
+    real, count = session.time.monotonic_ns, 0
+
+    def backwards() -> int:
+        nonlocal count
+        count += 1
+        return real() - (count * 10**9 if count > 60 else 0)
+
+    monkeypatch.setattr(session.time, "monotonic_ns", backwards)
+    with pytest.raises(IncompleteRun, match="clock ran backwards"):
+        toy.run()
+    monkeypatch.undo()
+
+
+def test_a_wall_clock_behind_the_record_is_a_deviation_and_no_more(toy: Toy) -> None:
+    toy.freeze()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(3), clock=FakeClock(1_700_000_000))
+    toy.run(clock=FakeClock(1_600_000_000))
+    assert "clock" in deviations(toy.folder / "run")
+
+
+def test_any_bound_identity_that_differs_stops_the_run_and_is_named(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.freeze()
+    toy.champion.write_text('{"seed": 2}')
+    with pytest.raises(IntegrityError, match=r"champion\.sha256") as caught:
+        toy.run()
+    assert caught.value.exit_code == 5 and not list(RunDir(toy.folder / "run").parts.glob("*"))
+    toy.champion.write_text('{"seed": 1}')
+    monkeypatch.setattr("draftgate.harness.bound.source_digest", lambda: "0" * 64)
+    with pytest.raises(IntegrityError, match="source_digest"):
+        toy.run()
+    monkeypatch.setattr("draftgate.harness.bound.package_version", lambda: "9.9")
+    with pytest.raises(IntegrityError, match="package_version"):
+        toy.run()
+
+
+def test_a_prompt_file_that_changed_is_named(toy: Toy, tmp_path: Path) -> None:
+    source = tmp_path / "mine.jsonl"
+    source.write_text('{"id": "a", "prompt": "one"}\n')
+    words = ("++strata.entries={mine: {weight: 1.0, designated: false, source: '" + str(source) + "'}}",)
+    toy.freeze("run", *words)
+    source.write_text('{"id": "a", "prompt": "two"}\n')
+    with pytest.raises(IntegrityError, match=r"strata\.mine\.file_sha256"):
+        toy.run()
+
+
+def test_a_missing_model_is_named_and_nothing_is_downloaded(toy: Toy) -> None:
+    toy.freeze()
+    toy.champion.rename(toy.folder / "elsewhere.json")
+    with pytest.raises(PlanError, match="--champion PATH"):
+        toy.run()
+    execution = toy.execution()
+    execution.overrides = {"champion_path": str(toy.folder / "elsewhere.json")}
+    execution.go()
+
+
+def test_an_edited_or_foreign_plan_and_a_foreign_ledger_are_named(toy: Toy, finished: Path, tmp_path: Path) -> None:
+    folder = copy_run(finished, tmp_path / "copy")
+    plan = json.loads((folder / "plan.json").read_bytes())
+    original = (folder / "plan.json").read_bytes()
+    ledger = (folder / "ledger.jsonl").read_bytes()
+    execution = toy.execution()
+    execution.run_dir = RunDir(folder)
+
+    (folder / "plan.json").write_bytes(original.replace(b'"alpha":0.025', b'"alpha":0.25'))
+    with pytest.raises(IntegrityError, match="edited plan"):
+        execution.go()
+    (folder / "plan.json").write_text(json.dumps(plan, indent=1))
+    with pytest.raises(IntegrityError, match="canonical"):
+        execution.go()
+    (folder / "plan.json").write_bytes(original.replace(PLAN_FORMAT.encode(), b"draftgate-plan/7"))
+    with pytest.raises(PlanError, match="draftgate-plan/7"):
+        execution.go()
+    assert (folder / "ledger.jsonl").read_bytes() == ledger
+    (folder / "plan.json").write_bytes(original)
+
+    other = toy.freeze("other", "seed=00000000000000ff").run_dir
+    (other.ledger).write_bytes(ledger)
+    with pytest.raises(IntegrityError, match="foreign ledger"):
+        toy.run("other")
+    assert other.ledger.read_bytes() == ledger
+
+
+def test_a_run_started_on_another_machine_needs_a_word(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.freeze()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(3))
+    monkeypatch.setattr(execute, "machine_fingerprint", lambda salt: "another")
+    with pytest.raises(IntegrityError, match="another machine"):
+        toy.run()
+    execution = toy.execution()
+    execution.accept_machine = True
+    execution.go()
+    assert "environment" in deviations(toy.folder / "run")
+
+
+def test_the_private_part_may_be_withheld_after_the_end_but_not_before(toy: Toy) -> None:
+    import shutil
+
+    folder = toy.whole()
+    shutil.rmtree(folder / "private")
+    toy.run()
+    report = verify_run(folder, toy.services)
+    assert report.ok and any("withheld" in line for line in report.not_checked)
+
+
+def test_nothing_public_holds_a_path_a_prompt_or_an_output(toy: Toy) -> None:
+    folder = toy.whole()
+    public = [p for p in folder.rglob("*") if p.is_file() and "private" not in p.parts and p.name != "operational.json"]
+    secrets = {str(toy.folder).encode()}
+    for _, body in live_records(read_ledger(folder).records, "request"):
+        line = read_line(RunDir(folder), body, private=True)
+        for ids in (line["output"], line["prompt"]):
+            if len(ids) >= 4:
+                secrets |= {json.dumps(ids).encode(), json.dumps(ids, separators=(",", ":")).encode()}
+    for path in public:
+        data = path.read_bytes()
+        assert not any(secret in data for secret in secrets), path.name
+
+
+def test_audits_and_their_tables_are_recorded_once(toy: Toy) -> None:
+    row = {
+        "request_id": "x", "arm": "a", "stratum": "s", "prompt_id": "p", "family_id": "f", "block": 0, "turn": 0,
+        "entry": "warm", "position": 0, "pit_ratio": 0.5, "pit_id": 0.5, "in_excess": False, "excess_mass": 0.1, "tv": 0.2,
+    }  # fmt: skip
+    toy.services.bodies = [
+        {"name": "replay", "ok": True, "n": 3, "detail": {}},
+        {"name": "law", "ok": True, "n": 1, "detail": {}, "tables": {"scores": [row]}},
+    ]
+    folder = toy.whole()
+    toy.run()
+    names = [r.body["name"] for r in read_ledger(folder).records.of_kind("audit")]
+    assert names.count("replay") == 1 and names.count("law") == 1
+    assert list(read_table(folder, "scores")["pit_ratio"]) == [0.5]
+    report = verify_run(folder, toy.services)
+    assert report.ok, report.problems
+
+
+def test_the_subprocess_worker_gives_what_the_inline_one_gives(toy: Toy) -> None:
+    words = ("strata.prompts_per_stratum=1", "schedule.canaries=0", "schedule.blocks=1", "sample_size.blocks=1")
+    inline = toy.whole("inline", *words)
+    toy.executor = SubprocessExecutor()
+    apart = toy.whole("apart", *words)
+    columns = ["request_id", "new_tokens", "total_ns", "rounds", "accepted", "seed"]
+    frames = [read_table(f, "requests")[columns].sort_values("request_id").to_dict("records") for f in (inline, apart)]
+    assert frames[0] == frames[1]
+
+
+def test_exclusions_look_at_the_machine_and_drop_the_pair_on_every_arm(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def probe() -> int:
+        nonlocal calls
+        calls += 1
+        return 50_000 if calls == 12 else 1000
+
+    monkeypatch.setattr(session, "probe", probe)
+    folder = toy.whole()
+    frame = read_table(folder, "requests")
+    dropped = frame[frame["excluded"] != ""]
+    assert set(dropped["excluded"]) <= {"probe"}
+    pair = ["stratum", "prompt_id", "block", "turn", "entry"]
+    assert len(dropped) == len(Schedule(load_plan(folder)).arms) * len(dropped[pair].drop_duplicates())
+
+
+def test_runner_module_reads_no_clock_of_its_own() -> None:
+    source = Path(runner.__file__).read_text()
+    assert "time.time" not in source and "datetime" not in source
