@@ -89,7 +89,8 @@ class FeatureDraft(NeuralDraft):
         self.forward_ns += perf_counter_ns() - started
         self.calls += 1
         self._estimate = states[-1:]
-        return self._spread(logits[0])
+        row: npt.NDArray[np.float32] = logits[0]
+        return row
 
     def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
         if self.tx is not None:

@@ -1,0 +1,121 @@
+"""The feature draft: its arithmetic against float64, exactness before the champion, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from draftgate.arms.engine.engine import NativeEngine
+from draftgate.arms.engine.feature import FeatureEngine
+from draftgate.arms.engine.gguf import read_gguf
+from draftgate.arms.engine.hyperparameters import UnsupportedModel
+from draftgate.arms.feature_draft import FeatureDraft
+from draftgate.arms.policies import policy_of
+from draftgate.arms.processors import ProcessorChain
+from draftgate.arms.request import Request
+from draftgate.arms.session import Champion
+from draftgate.arms.speculative_arm import SpeculativeArm
+from support.arms_kit import Kit, checked_run
+from support.feature_files import reference_states, write_feature_draft
+
+from .engine.reference import Reference, Shape, write_model
+
+VOCABULARY, WIDTH = 96, 64
+ROWS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+Pair = tuple[NativeEngine, FeatureEngine, Path, Path]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("feature")
+    champion_path = write_model(folder / "champion.gguf", Shape(vocabulary=VOCABULARY, width=WIDTH, seed=3))
+    champion = NativeEngine.load(champion_path, threads=1)
+    draft_path = write_feature_draft(folder / "draft.gguf", champion.file.sha256, WIDTH, ROWS)
+    return champion, FeatureEngine.over(read_gguf(draft_path), champion), champion_path, draft_path
+
+
+def tokens_of(n: int, seed: int = 0) -> list[int]:
+    return [int(t) for t in np.random.default_rng(seed).integers(0, VOCABULARY, n)]
+
+
+def states_of(champion: NativeEngine, tokens: list[int]) -> Any:
+    return champion.verify_with_hidden(champion.new_cache(len(tokens)).begin(), tokens, "none")[1]
+
+
+def test_a_step_is_the_float64_reference_s(pair: Pair) -> None:
+    champion, draft, champion_path, draft_path = pair
+    tokens = tokens_of(20)
+    states = states_of(champion, tokens)
+    logits, own = draft.draft(draft.new_cache(32).begin(), states[:-1], tokens[1:], "all")
+    weights = Reference(champion_path).weights["token_embd.weight"]
+    expected = reference_states(draft_path, states[:-1].astype(np.float64), weights[tokens[1:]])
+    assert np.abs(own - expected).max() < 0.02 * np.abs(expected).max()
+    rows = expected @ weights[ROWS].T
+    assert logits.shape == (19, len(ROWS)) and np.abs(logits - rows).max() < 0.03 * np.abs(rows).max()
+
+
+def test_bits_do_not_depend_on_how_the_pairs_are_split(pair: Pair) -> None:
+    champion, draft, _, _ = pair
+    tokens = tokens_of(40, 1)
+    states = states_of(champion, tokens)
+    whole = draft.draft(draft.new_cache(64).begin(), states[:-1], tokens[1:], "all")[0]
+    tx = draft.new_cache(64).begin()
+    cuts = [0, 1, 3, 20, 39]
+    pieces = [draft.draft(tx, states[a:b], tokens[a + 1 : b + 1], "all")[0] for a, b in itertools.pairwise(cuts)]
+    assert np.concatenate(pieces).tobytes() == whole.tobytes()
+
+
+def arm_of(pair: Pair, decoding: dict[str, Any], k: int = 4) -> tuple[SpeculativeArm, Kit]:
+    champion, draft, _, _ = pair
+    kit = Kit(decoding, vocabulary=VOCABULARY, stop_ids=(0,), k=k)
+    chain = ProcessorChain(decoding, VOCABULARY, (0,), None)
+    kit.champion = Champion(champion, chain, kit.champion.decoder)
+    policy = policy_of({"kind": "fixed"}, k)
+
+    def opened(request: Request) -> FeatureDraft:
+        longest = min(champion.context_limit, len(request.prompt) + request.max_new_tokens)
+        return FeatureDraft(draft, chain, policy, request.prompt, frozenset(request.stop.token_ids), longest)
+
+    return SpeculativeArm("neural_draft", kit.champion, opened, ("champion", "draft")), kit
+
+
+@pytest.mark.parametrize("prompt", [tokens_of(30, 2), [7]], ids=["thirty tokens", "one token"])
+def test_greedy_text_is_the_champion_s_and_every_round_leaves_fresh_state(pair: Pair, prompt: list[int]) -> None:
+    arm, kit = arm_of(pair, {})
+    request = kit.request(prompt, 40)
+    session = checked_run(arm.open(request))
+    assert session.failure is None and session.emitted == kit.alone().generate(request).tokens
+    assert sum(r.proposed for r in session.records) > 40, "it kept proposing"
+
+
+def test_a_stochastic_run_proposes_only_its_rows_and_leaves_fresh_state(pair: Pair) -> None:
+    arm, kit = arm_of(pair, {"temperature": 1.0, "top_p": 0.95})
+    session = checked_run(arm.open(kit.request(tokens_of(30, 2), 40, 5)))
+    proposed = {token for step in session.trace for token in step["proposals"]}
+    assert session.failure is None and proposed and proposed <= set(ROWS)
+    assert any(r.accepted for r in session.records) and any(r.accepted < r.proposed for r in session.records)
+
+
+def test_a_draft_of_another_champion_is_refused_by_name(pair: Pair, tmp_path: Path) -> None:
+    path = write_feature_draft(tmp_path / "other.gguf", "0" * 64, WIDTH, ROWS)
+    with pytest.raises(UnsupportedModel, match="made for the champion with sha256 000000000000"):
+        FeatureEngine.over(read_gguf(path), pair[0])
+
+
+@pytest.mark.parametrize(
+    ("width", "rows", "problem"),
+    [
+        (WIDTH, [1, 1, 2], "repeats a token"),
+        (WIDTH, [1, VOCABULARY], "leaves the vocabulary"),
+        (96, ROWS, "champion's 64"),
+    ],
+)
+def test_a_malformed_draft_is_refused_by_name(
+    pair: Pair, tmp_path: Path, width: int, rows: list[int], problem: str
+) -> None:
+    path = write_feature_draft(tmp_path / "bad.gguf", pair[0].file.sha256, width, rows)
+    with pytest.raises(UnsupportedModel, match=problem):
+        FeatureEngine.over(read_gguf(path), pair[0])
