@@ -30,7 +30,7 @@ def not_shown(evidence: Evidence, results: Sequence[GateResult]) -> list[str]:
     for result in results:
         if result.requirement == "not-applicable":
             lines.append(f"{result.id}: the plan declares it not applicable.")
-        elif result.requirement == "if-available" and result.status in ("not-measured", "inconclusive"):
+        elif result.status == "not-measured" or (result.requirement, result.status) == ("if-available", "inconclusive"):
             lines.append(f"{result.id}: {result.reason}.")
     asked = {r.id for r in results}
     for name, what in (("energy", "Energy"), ("control", "That the clock was true: no control arm was asked for")):

@@ -151,9 +151,11 @@ def minimum_length(
         return None, None, None
     common = dict.fromkeys(weights, session)
     d = without_loads(weighted(session_gain(evidence, common), weights).overall, loads)
+    if not d.usable or d.n < FLOOR_PROMPTS:
+        return None, None, None
     frame = _session_frame(evidence, common)
     rate = weighted(_gain(paired(frame, evidence.candidate, BASELINE, "rate_ns")), weights).overall
-    if not (d.usable and rate.usable) or d.n < FLOOR_PROMPTS:
+    if not rate.usable:
         return None, None, None
     fixed = session * rate.mean - d.mean
     prefill = _prefill(frame, weights)
