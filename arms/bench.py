@@ -7,8 +7,6 @@ falls on all of them and cancels in the ratios.
 from __future__ import annotations
 
 import gc
-import importlib
-import importlib.util
 import os
 import platform
 import statistics
@@ -43,6 +41,8 @@ class Effort:
     """Time for the interleaved calls at one context."""
     rounds: int = 9
     """Least number of calls of each length."""
+    overhead: bool = True
+    """Also what a round of the arms costs outside the engine (`overhead.py`)."""
 
 
 def measure(path: Path, threads: Sequence[int], effort: Effort, progress: Progress = lambda _: None) -> dict[str, Any]:
@@ -70,9 +70,11 @@ def measure(path: Path, threads: Sequence[int], effort: Effort, progress: Progre
         progress(f"{count} threads: memory bandwidth")
         bandwidth = statistics.median(_native.bandwidth(BANDWIDTH_BYTES, count) for _ in range(3))
         report["threads"][str(count)] = _one_thread_count(model, contexts, bandwidth, effort, progress)
-    overhead = _overhead(model)
-    if overhead is not None:
-        report["overhead"] = overhead
+    if effort.overhead:
+        from .overhead import measure as measure_overhead
+
+        progress("overhead of a round")
+        report["overhead"] = measure_overhead(model)
     return report
 
 
@@ -231,12 +233,3 @@ def _processor() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-
-def _overhead(model: Model) -> dict[str, Any] | None:
-    """Time a round spends outside the engine, where the arms' own measurement of it is installed."""
-    name = f"{__package__}.overhead"
-    if importlib.util.find_spec(name) is None:
-        return None
-    measured: dict[str, Any] = importlib.import_module(name).measure_overhead(model)
-    return measured

@@ -21,8 +21,11 @@ def print_report(report: dict[str, Any], console: Console) -> None:
     )
     console.print(_rates(report))
     console.print(_costs(report))
-    for name, value in report.get("overhead", {}).items():
-        console.print(f"overhead, {name}: {value}")
+    if "overhead" in report:
+        console.print(_overhead(report["overhead"]))
+        rows = report["overhead"]["five_rows"]
+        costs = ", ".join(f"{name.removesuffix('_us')} {value:.0f} µs" for name, value in rows.items() if "_us" in name)
+        console.print(f"choosing tokens from five rows, at most: {costs}")
 
 
 def _rates(report: dict[str, Any]) -> Table:
@@ -43,6 +46,17 @@ def _rates(report: dict[str, Any]) -> Table:
                 f"{prefill:.0f}",
                 f"{together['tokens_per_s']:.0f} ({together['ratio']:.1f} ×)" if i == 0 else "",
             )
+    return table
+
+
+def _overhead(overhead: dict[str, Any]) -> Table:
+    table = Table(title="A round of the arms: inside the models and outside", box=box.SIMPLE_HEAD)
+    for heading in ("decoding", "rounds", "round µs", "models µs", "outside µs", "share outside"):
+        table.add_column(heading, justify="left" if heading == "decoding" else "right")
+    for name, row in overhead.items():
+        if isinstance(row, dict) and row.get("rounds"):
+            numbers = [f"{row[key]:.0f}" for key in ("rounds", "round_us", "forward_us", "outside_us")]
+            table.add_row(name, *numbers, f"{row['outside_share']:.1%}")
     return table
 
 

@@ -11,6 +11,13 @@ from draftgate.arms import bench
 from draftgate.arms.engine.gguf import read_gguf
 from draftgate.harness.cli import main
 
+OVERHEAD = {
+    "kernel": "avx512",
+    "five_rows": {"vocabulary": 49152.0, "stochastic_us": 250.0},
+    "greedy": {"rounds": 20, "round_us": 9000.0, "forward_us": 8730.0, "outside_us": 270.0, "outside_share": 0.03},
+    "greedy_lookup": {"rounds": 0},
+}
+
 
 @pytest.fixture(autouse=True)
 def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +27,7 @@ def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def report(smollm2: Path) -> dict[str, Any]:
-    effort = bench.Effort(contexts=(40, 48, 100_000), seconds=0.01, rounds=2)
+    effort = bench.Effort(contexts=(40, 48, 100_000), seconds=0.01, rounds=2, overhead=False)
     return bench.measure(smollm2, [1, 2], effort)
 
 
@@ -55,7 +62,7 @@ def test_the_command_prints_tables_or_json(
 ) -> None:
     def measured(path: Path, threads: list[int], effort: bench.Effort, *_: Any) -> dict[str, Any]:
         assert (path, threads, effort.contexts) == (smollm2, [1], (40,))
-        return report
+        return report | {"overhead": OVERHEAD}
 
     monkeypatch.setattr(bench, "measure", measured)
     words = ["bench", "--model", str(smollm2), "--threads", "1", "--contexts", "40", "--seconds", "0.01"]
@@ -64,6 +71,7 @@ def test_the_command_prints_tables_or_json(
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "decode/s" in out and "relative to a call of one token" in out
+    assert "outside µs" in out and "3.0%" in out and "stochastic 250 µs" in out
 
 
 @pytest.mark.parametrize("extra", [["--threads", "0"], ["--contexts", "0"], ["--seconds", "-1"], ["--model", "nosuch"]])
