@@ -14,7 +14,7 @@ from .files import ReportError
 from .gate_texts import gate_text
 from .markdown import code, safe, table
 from .numbers import NONE, interval, quantity
-from .records import RunRecords, load_records, require_complete
+from .records import RunRecords, load_records
 from .speedups import speed_cells
 
 SHOWN = ("speedup", "no-regression", "tail", "ttft", "break-even", "beats-lookup", "memory", "energy")
@@ -38,7 +38,6 @@ def load_sides(directories: Sequence[Path], services: Any) -> list[Side]:
     sides = []
     for path, name in zip(directories, short_names(directories), strict=True):
         records = load_records(path)
-        require_complete(records)
         sides.append(Side(name, records, services.judge(path)))
     return sides
 

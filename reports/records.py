@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from ..gates.evidence import Evidence, load_evidence
-from ..harness.errors import IncompleteRun
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,3 @@ class RunRecords:
 def load_records(run_dir: Path) -> RunRecords:
     """Reads a run directory. Raises EvidenceError (2) for what is not one, IncompleteRun (6) before its end."""
     return RunRecords(Path(run_dir), load_evidence(run_dir))
-
-
-def require_complete(records: RunRecords) -> None:
-    """Raises IncompleteRun where the ledger has no closing record."""
-    if not records.complete:
-        done = len(records.table("requests"))
-        raise IncompleteRun(
-            f"{records.path} holds an unfinished run ({done} requests recorded); finish it with: draftgate run "
-            f"{records.path}"
-        )

@@ -67,9 +67,7 @@ def robustness(verdict: Verdict) -> Robustness:
         _line(r, str(r.get("variant", "")), units, "flips" if r.get("flips") else "") for r in rows(extra, "multiverse")
     ]
     checked = [
-        _line(
-            r, str(r.get("reason") or ""), units, "" if r.get("held", True) else "still passes: the verdict is invalid"
-        )
+        _line(r, str(r.get("reason") or ""), units, "held" if r.get("held", True) else "PASSES: the verdict is invalid")
         for r in rows(extra, "self_check")
     ]
     parts = [_line(r, str(r.get("split", "")), units, "") for r in rows(extra, "splits")]

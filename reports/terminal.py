@@ -25,6 +25,10 @@ _STATUS_STYLE = {
 }  # fmt: skip
 
 
+_LEAST = {"gate": 0, "status": 0, "estimate": 60, "95 % interval": 84, "rule": 68, "n": 92}
+"""Column to the width of terminal from which it is shown."""
+
+
 def print_verdict(verdict: Verdict, file: IO[str] | None = None, width: int | None = None) -> None:
     """Prints to ``file`` (standard output when None). Colours only on a terminal and without NO_COLOR."""
     console = Console(file=file or sys.stdout, width=width, highlight=False, soft_wrap=False)
@@ -65,22 +69,23 @@ def _hanging(lead: Text, text: str) -> Table:
 
 
 def _table(verdict: Verdict, width: int) -> Table:
+    """As many columns as fit: a narrow terminal keeps gate and status and loses numbers, never the other way."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False, padding=(0, 1), collapse_padding=True)
-    table.add_column("gate", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("estimate", justify="right", no_wrap=True)
-    if width >= 76:
-        table.add_column("95 % interval", no_wrap=True)
-    table.add_column("rule", no_wrap=True)
-    if width >= 90:
-        table.add_column("n", justify="right", no_wrap=True)
+    shown = [name for name, least in _LEAST.items() if width >= least]
+    for name in shown:
+        table.add_column(name, no_wrap=True, justify="right" if name in ("estimate", "n") else "left")
     for gate in verdict.gates:
         e, how = explain(gate), _STATUS_STYLE[gate.status]
-        optional = "" if gate.requirement == "required" or gate.status == "not-applicable" else " (optional)"
-        cells = [escape(gate.id), f"[{how}]{SYMBOLS[gate.status]} {e.words}{optional}[/]", _blank(e.estimate)]
-        cells += [f"[dim]{escape(_blank(e.interval))}[/]"] if width >= 76 else []
-        cells += [_blank(e.threshold)] + ([f"{gate.n:,}" if gate.n else ""] if width >= 90 else [])
-        table.add_row(*cells)
+        optional = " (optional)" if width >= 100 and gate.requirement == "if-available" else ""
+        cells = {
+            "gate": escape(gate.id),
+            "status": f"[{how}]{SYMBOLS[gate.status]} {e.words}{optional}[/]",
+            "estimate": escape(_blank(e.estimate)),
+            "95 % interval": f"[dim]{escape(_blank(e.interval))}[/]",
+            "rule": escape(_blank(e.threshold)),
+            "n": f"{gate.n:,}" if gate.n else "",
+        }
+        table.add_row(*(cells[name] for name in shown))
     return table
 
 

@@ -260,6 +260,8 @@ def synthetic_run(
     ]
     ledger += [("deviation", d) for d in deviations]
     ledger += [("audit", {"name": a, "ok": True, "n": 64, "detail": {}}) for a in AUDITS]
+    loads = [4e7 + 1e5 * i for i in range(12)]
+    ledger.append(("audit", {"name": "cold_loads", "ok": True, "n": 12, "detail": {"draft_load_ns": loads}}))
     ledger += [
         ("table", {"name": t, "sha256": hashlib.sha256(tables.result_path(path, t).read_bytes()).hexdigest()})
         for t in rows

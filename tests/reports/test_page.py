@@ -1,0 +1,170 @@
+"""What the page says: every gate explained, nothing clear without its gates, nothing unescaped."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draftgate.gates.registry import checks
+from draftgate.gates.result import GateResult, combine
+from draftgate.reports.explain import explain, what_would_change
+from draftgate.reports.gate_texts import GATE_TEXTS, gate_text
+from draftgate.reports.html import content_hash, render
+from draftgate.reports.page import build_page
+from draftgate.reports.plan_document import ADOPTION, DELETION, state_of
+from draftgate.reports.records import RunRecords, load_records
+from support.synthetic_run import STRATA, SyntheticRun, synthetic_run
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def tags(html: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = Tags()
+    parser.feed(html)
+    return parser.seen
+
+
+def test_every_shipped_gate_has_its_own_words() -> None:
+    assert set(checks()) <= set(GATE_TEXTS)
+    for id, text in GATE_TEXTS.items():
+        assert text.asked.endswith("?") and text.matters.endswith(".") and text.change and text.settle, id
+    assert gate_text("of-tomorrow").title == "of-tomorrow"
+
+
+def test_every_criterion_is_watched_by_gates_that_exist() -> None:
+    watched = {g for c in (*DELETION, *ADOPTION) for g in c.gates}
+    assert watched <= set(checks())
+    assert len(DELETION) == 11 and len(ADOPTION) == 8
+
+
+@pytest.mark.parametrize("status", ["pass", "fail", "inconclusive", "not-measured", "invalid", "not-applicable"])
+def test_a_criterion_is_clear_only_when_every_gate_passed(status: Any) -> None:
+    two = next(c for c in DELETION if len(c.gates) == 2)
+    gates = {two.gates[0]: GateResult(two.gates[0], "pass", ""), two.gates[1]: GateResult(two.gates[1], status, "")}
+    state, _ = state_of(two, gates, "greedy")
+    expected = {"pass": "clear", "fail": "triggered", "invalid": "triggered"}.get(status, "open")
+    if status == "not-applicable":  # the remaining gate decides alone
+        expected = "clear"
+    assert state == expected
+    assert state_of(two, {}, "greedy")[0] == "open"
+    assert state_of(two, {two.gates[0]: gates[two.gates[0]]}, "greedy")[0] == "open"
+
+
+@pytest.mark.parametrize("status", ["pass", "fail", "inconclusive", "not-measured", "not-applicable", "invalid"])
+def test_no_paragraph_calls_an_unpassed_gate_passed(status: Any) -> None:
+    for id in GATE_TEXTS:
+        told = explain(GateResult(id, status, "found this", 1.2, (1.1, 1.3), 1.15, 20, unit="ratio"))
+        assert ("passes" in told.why) == (status == "pass")
+        assert bool(told.change) == (status not in ("pass", "not-applicable"))
+
+
+def test_the_reason_given_follows_the_numbers() -> None:
+    fails = GateResult("speedup", "fail", "slow", 1.0, (0.95, 1.05), 1.15, 20, unit="ratio")
+    assert "whole interval" in explain(fails).why
+    one = {"stratum": "code", "status": "fail"}
+    hidden = replace(fails, interval=(1.2, 1.3), per_stratum=(one, {"stratum": "chat", "status": "pass"}))
+    assert "because of code (failed)" in explain(hidden).why and "whole interval" not in explain(hidden).why
+
+
+def test_what_would_change_a_go_is_its_nearest_call(shared_run: SyntheticRun) -> None:
+    explained = [explain(g) for g in shared_run.verdict.gates]
+    lines = what_would_change(shared_run.verdict, explained)
+    assert lines[0][0] == "control" and "nearest call" in lines[0][1]
+    open_ = replace(shared_run.verdict.gates[6], status="inconclusive")
+    name, reasons = combine([open_])
+    assert [
+        id for id, _ in what_would_change(replace(shared_run.verdict, verdict=name, reasons=reasons), [explain(open_)])
+    ] == ["speedup"]
+
+
+def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path / "r", strata=STRATA[:1], prompts=2, blocks=1, tokens=4,
+                        deficits={"title": HOSTILE, "hypotheses": [HOSTILE]},
+                        deviations=[{"kind": HOSTILE, "reason": HOSTILE}])  # fmt: skip
+    gates = (
+        replace(run.verdict.gates[0], reason=HOSTILE),
+        GateResult(HOSTILE, "fail", HOSTILE, unit=HOSTILE, estimate=1.0),
+    )
+    page = build_page(load_records(run.path), replace(run.verdict, gates=gates, verdict="NO-GO", reasons=(HOSTILE,)))
+    html = render(page, [], "0")
+    found = tags(html)
+    assert [t for t, _ in found].count("script") == 1
+    assert not any(t == "img" for t, _ in found)
+    assert not any(name.startswith("on") for _, attributes in found for name in attributes)
+
+
+def test_the_page_loads_nothing_and_its_policy_allows_only_its_script(written: dict[str, Path]) -> None:
+    html = written["report.html"].read_text("utf-8")
+    found = tags(html)
+    for tag, attributes in found:
+        assert tag not in ("iframe", "object", "embed") and not (tag == "link" and attributes.get("href") != "data:,")
+        assert "src" not in attributes and "srcset" not in attributes
+    assert "@import" not in html and not re.search(r"url\((?!#)", html)
+    policy = next(a["content"] for t, a in found if a.get("http-equiv") == "Content-Security-Policy")
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert policy and script and f"script-src '{content_hash(script[1])}'" in policy and "default-src 'none'" in policy
+    assert len(html.encode()) < 3 * 2**20
+
+
+def test_every_link_inside_the_page_has_its_target_and_ids_are_unique(written: dict[str, Path]) -> None:
+    found = tags(written["report.html"].read_text("utf-8"))
+    ids = [a["id"] for _, a in found if "id" in a]
+    assert len(ids) == len(set(ids))
+    targets = [str(a["href"])[1:] for t, a in found if t == "a" and str(a.get("href", "")).startswith("#")]
+    assert targets and set(targets) <= set(ids)
+    files = [str(a["href"]) for t, a in found if t == "a" and str(a.get("href", "")).startswith("figures/")]
+    assert files and all((written["report.html"].parent / f).is_file() for f in files)
+
+
+def test_first_things_first(records: RunRecords, shared_run: SyntheticRun) -> None:
+    noted = replace(shared_run.verdict, extra={**shared_run.verdict.extra, "deviations": [{"kind": "retry",
+    "reason": "a worker died"}]},
+                    exploratory=True)  # fmt: skip
+    html = render(build_page(records, noted), [], "0")
+    places = [
+        html.index(x) for x in ("Verdict: ", shared_run.plan_id, "a worker died", 'class="gates"', 'id="results"')
+    ]
+    assert places == sorted(places) or places[2] < places[4]
+    assert "Exploratory." in html and html.index("Exploratory.") < html.index('id="results"')
+
+
+def test_a_verdict_about_another_plan_and_a_foreign_card_are_said_at_the_top(
+    records: RunRecords, shared_run: SyntheticRun
+) -> None:
+    card = {**shared_run.verdict.extra["decision_card"], "seed": 8}
+    page = build_page(
+        records,
+        replace(shared_run.verdict, plan_id="e" * 64, extra={**shared_run.verdict.extra, "decision_card": card}),
+    )
+    assert any("about plan eeeeeeeeeeee" in p for p in page.problems)
+    assert any("not the one that the plan binds" in p for p in page.problems)
+    assert not build_page(records, shared_run.verdict).problems
+
+
+def test_flips_are_printed_beside_the_verdict(records: RunRecords, shared_run: SyntheticRun) -> None:
+    rows = [{"gate": "speedup", "variant": "equal weights", "status": "inconclusive", "flips": True}]
+    page = build_page(records, replace(shared_run.verdict, extra={"multiverse": rows}))
+    assert page.robustness.flips == "speedup is inconclusive with equal weights."
+    assert "Not robust:" in render(page, [], "0")
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"multiverse": "x", "decision_card": [], "self_check": 3, "not_shown": None, "splits": {"a": 1}}]
+)
+def test_extras_of_any_shape_do_not_take_the_report_down(
+    records: RunRecords, shared_run: SyntheticRun, extra: Any
+) -> None:
+    assert shared_run.plan_id in render(build_page(records, replace(shared_run.verdict, extra=extra)), [], "0")
