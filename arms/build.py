@@ -13,7 +13,9 @@ from .engine.feature import FeatureEngine
 from .errors import ArmError
 from .feature_draft import FeatureDraft
 from .grammar import Grammar
+from .hybrid import Hybrid
 from .neural_draft import NeuralDraft, Truncation
+from .ngram_cache import CacheLookup, cache_settings
 from .policies import Policy, policy_of
 from .processors import ProcessorChain, checked
 from .prompt_lookup import PromptLookup, lookup_settings
@@ -22,6 +24,7 @@ from .receipt import digest
 from .request import Arm, Request
 from .session import Champion
 from .speculative_arm import SpeculativeArm
+from .suffix_automaton import SuffixLookup, suffix_settings
 
 if TYPE_CHECKING:
     from .models import Model
@@ -29,9 +32,16 @@ if TYPE_CHECKING:
 KINDS: Final[Mapping[str, frozenset[str]]] = {
     "champion_alone": frozenset({"slowdown"}),
     "prompt_lookup": frozenset({"k", "min_ngram", "max_ngram", "probe_rate"}),
+    "suffix_automaton": frozenset({"k", "min_match", "probe_rate"}),
+    "ngram_cache": frozenset({"k", "cache", "sha256", "probe_rate"}),
     "neural_draft": frozenset({"k", "policy", "probe_rate", "truncation", "draft_decoding"}),
+    "hybrid": frozenset({"k", "policy", "probe_rate", "truncation", "draft_decoding", "copy_k", "min_match"}),
 }
 """Kind of arm -> the fields its entry may have besides name and kind."""
+WITH_DRAFT: Final = frozenset({"neural_draft", "hybrid"})
+
+Opener = Callable[[Request], Proposer]
+"""Makes the proposer of one request."""
 
 
 def build_arm(
@@ -44,15 +54,18 @@ def build_arm(
         cast(Engine, champion.engine), chain_for(champion, settings, champion.engine.vocabulary), _decoder_of(champion)
     )
     kind, name = spec["kind"], str(spec["name"])
-    identities = identities_of(champion, draft if kind == "neural_draft" else None, side.chain, spec)
+    identities = identities_of(champion, draft if kind in WITH_DRAFT else None, side.chain, spec)
     if kind == "champion_alone":
         return ChampionAlone(name, side, _share(spec, "slowdown"), identities)
-    if kind == "prompt_lookup":
-        return SpeculativeArm(name, side, _lookup_opener(spec), ("champion",), _share(spec, "probe_rate"), identities)
+    probe_rate = _share(spec, "probe_rate")
+    if kind not in WITH_DRAFT:
+        return SpeculativeArm(name, side, _free_opener(spec, champion), ("champion",), probe_rate, identities)
     if draft is None:
         raise ArmError(f"arm {name} needs a draft model; give one with --draft")
     opener = _draft_opener(spec, champion, draft, settings)
-    return SpeculativeArm(name, side, opener, ("champion", "draft"), _share(spec, "probe_rate"), identities)
+    if kind == "hybrid":
+        opener = _hybrid_opener(spec, opener)
+    return SpeculativeArm(name, side, opener, ("champion", "draft"), probe_rate, identities)
 
 
 def check_spec(spec: Mapping[str, Any]) -> None:
@@ -89,14 +102,24 @@ def _decoder_of(model: Model) -> Callable[[], Any]:
     return lambda: StreamDecoder(model.tokenizer)
 
 
-def _lookup_opener(spec: Mapping[str, Any]) -> Callable[[Request], Proposer]:
-    k, low, high = lookup_settings(spec)
-    return lambda request: PromptLookup(k, low, high, frozenset(request.stop.token_ids))
+def _free_opener(spec: Mapping[str, Any], champion: Model) -> Opener:
+    """The proposers that need no model."""
+    if spec["kind"] == "prompt_lookup":
+        k, low, high = lookup_settings(spec)
+        return lambda request: PromptLookup(k, low, high, frozenset(request.stop.token_ids))
+    if spec["kind"] == "suffix_automaton":
+        k, match = suffix_settings(spec)
+        return lambda request: SuffixLookup(k, match, frozenset(request.stop.token_ids))
+    cache, k = cache_settings(spec, champion.tokenizer.sha256)
+    return lambda request: CacheLookup(cache, k, frozenset(request.stop.token_ids))
 
 
-def _draft_opener(
-    spec: Mapping[str, Any], champion: Model, draft: Model, settings: Mapping[str, Any]
-) -> Callable[[Request], Proposer]:
+def _hybrid_opener(spec: Mapping[str, Any], opener: Opener) -> Opener:
+    k, match = suffix_settings({"k": spec.get("copy_k", 5), "min_match": spec.get("min_match", 4)})
+    return lambda request: Hybrid(SuffixLookup(k, match, frozenset(request.stop.token_ids)), opener(request))
+
+
+def _draft_opener(spec: Mapping[str, Any], champion: Model, draft: Model, settings: Mapping[str, Any]) -> Opener:
     require_same_tokenizer(champion, draft)
     policy = policy_of(spec.get("policy", {"kind": "fixed"}), spec.get("k", 4))
     vocabulary = champion.engine.vocabulary

@@ -224,7 +224,8 @@ class Session:
         if proposal.rows is None and self.state.grammar is not None:
             proposal.tokens = self._before_forced(proposal.tokens)
         record.draft_ns = perf_counter_ns() - began
-        record.proposed, record.entropy = len(proposal.tokens), proposal.entropy
+        record.proposed = len(proposal.tokens)
+        record.entropy = proposal.entropy[: record.proposed]
         if k < record.requested and record.proposed == k:
             record.censored = "length" if k == remaining else "context"
         if proposal.numeric:
@@ -361,7 +362,9 @@ class Session:
         twin.emitted = list(self.emitted)
         tokens = self.context[: self.cache.length]
         for begin in range(0, len(tokens), CHUNK):
-            twin.side.feed(tokens[begin : begin + CHUNK])
+            hidden = twin.side.feed(tokens[begin : begin + CHUNK])
+            if hidden is not None and proposer is not None:
+                proposer.observe(tokens[begin : begin + CHUNK], hidden)
         return twin
 
     def close(self) -> None:
