@@ -6,7 +6,7 @@ that cannot be is an error even where the text is right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .finding import Finding
@@ -49,8 +49,10 @@ def round_problem(row: Row) -> str | None:
     return None
 
 
-def request_problem(request: Row, rounds: Sequence[Row], max_new_tokens: int | None = None) -> str | None:
-    """What does not add up in one request and its rounds, in order."""
+def request_problem(
+    request: Row, rounds: Sequence[Row], max_new_tokens: int | None = None, drafts: bool = False
+) -> str | None:
+    """What does not add up in one request and its rounds, in order; ``drafts``: its proposals come from a model."""
     context = int(request["prompt_tokens"])
     for number, row in enumerate(rounds):
         if int(row["round"]) != number:
@@ -85,13 +87,19 @@ def request_problem(request: Row, rounds: Sequence[Row], max_new_tokens: int | N
     calls = sum(r["outcome"] != "failed" and int(r["emitted"]) > int(r["forced_tokens"]) for r in rounds)
     if int(request["champion_calls"]) < calls:
         return f"{int(request['champion_calls'])} calls of the champion for {calls} rounds that needed one"
+    if drafts and int(request["draft_calls"]) < sums["proposed"]:
+        return f"{int(request['draft_calls'])} calls of the draft for {sums['proposed']} proposals"
     return None
 
 
 def check_accounting(
-    requests: Iterable[Row], rounds_of: Mapping[str, Sequence[Row]], max_new_tokens: Mapping[str, int] | None = None
+    requests: Iterable[Row],
+    rounds_of: Mapping[str, Sequence[Row]],
+    max_new_tokens: Mapping[str, int] | None = None,
+    draft_arms: Collection[str] = (),
 ) -> Finding:
-    """Every request against its rounds. ``rounds_of`` and ``max_new_tokens`` by request id."""
+    """Every request against its rounds. ``rounds_of`` and ``max_new_tokens`` by request id; ``draft_arms``: the arms
+    whose proposals come from a model, a call each."""
     count = 0
     wrong = []
     for request in requests:
@@ -99,7 +107,7 @@ def check_accounting(
         limit = None if max_new_tokens is None else max_new_tokens.get(name)
         rounds = rounds_of.get(name, ())
         count += max(1, len(rounds))
-        problem = request_problem(request, rounds, limit)
+        problem = request_problem(request, rounds, limit, request["arm"] in draft_arms)
         if problem is not None:
             wrong.append({"request_id": name, "reason": problem})
     detail = {"mismatches": wrong[:20], "mismatch_count": len(wrong)}

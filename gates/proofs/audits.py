@@ -123,7 +123,8 @@ class Audited:
             rounds[body["request_id"]] = read_line(self.run_dir, body)["rounds"]
             if body["forced"]:
                 limits.pop(body["request_id"], None)
-        return check_accounting(requests, rounds, limits)
+        drafts = [name for name, spec in self.arms.items() if spec["kind"] == "neural_draft"]
+        return check_accounting(requests, rounds, limits, drafts)
 
     def replay(self) -> Finding:
         auditor = Auditor(self.champion, self.draft, self.decoding, self.arms)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...arms.engine.feature import FeatureEngine
 from .guessers import DraftGuesser, LookupGuesser
 from .interpreter import Case
 from .shipped_guesser import ShippedGuesser
 from .trace import Trace
+
+
+def is_plain(draft: Any | None) -> bool:
+    """A draft that needs nothing but tokens: not one that feeds on the champion's hidden states."""
+    return draft is not None and not isinstance(draft.engine, FeatureEngine)
 
 
 def guesser_of(
@@ -25,7 +31,8 @@ def guesser_of(
         return None
     if spec["kind"] == "prompt_lookup":
         return LookupGuesser(spec, case.stop_ids)
-    if spec["kind"] == "neural_draft" and draft is not None and not getattr(draft.engine, "feature_draft", False):
+    if spec["kind"] == "neural_draft" and is_plain(draft):
+        assert draft is not None
         ids = getattr(draft.engine, "output_ids", None)
         return DraftGuesser(draft.engine, spec, case, champion.engine.vocabulary, grammar, ids)
     return ShippedGuesser(spec, champion, draft, decoding, trace)

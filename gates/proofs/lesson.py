@@ -158,8 +158,8 @@ def exercise(n: int = 20_000) -> dict[str, Any]:
         "intervals": [list(wilson(c, n)) for c in counts],
         "champion": [float(x) for x in case.q],
         "p_value_against_q": g_test(counts, [float(x) for x in case.q]).p_value,
-        "why": "the accepted mass min(p, q) is kept in proportion, and the rejected mass goes to both tokens instead of "
-        "to where q exceeds p; the identity min(p, q) + (1 - A) r = q needs the residual r, so the output is "
+        "why": "the accepted mass min(p, q) is kept in proportion, and the rejected mass goes to both tokens instead "
+        "of to where q exceeds p; the identity min(p, q) + (1 - A) r = q needs the residual r, so the output is "
         "min(p, q)/A, which is q only where p = q",
     }
     return {"n": n, "seed": SEED, "cases": cases, "counterexample": counterexample, "raw": raw}

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...arms.build import chain_for
+from ...arms.engine.contract import NonFinite
 from ...arms.processors import ChainState, checked
 from ...harness.rundir import RunDir
 from .family import FamilyResult, holm, lag_p_value, shift_sample_size, uniform_p_value
-from .guesser_choice import guesser_of
+from .guesser_choice import guesser_of, is_plain
 from .interpreter import Case
 from .law import ONE, Chance, Masses
 from .replay import LoadModel, compiled
@@ -78,18 +79,13 @@ class Scorer:
 
     def _proposals(self, trace: Trace) -> Iterator[Masses | None]:
         """What the proposer's law is before each token; None where it proposes nothing (q then stands for p)."""
-        if self.spec["kind"] == "neural_draft" and self._plain:
+        if self.spec["kind"] == "neural_draft" and is_plain(self.draft):
             assert self.draft is not None
             own = checked({**self.decoding, **self.spec.get("draft_decoding", {})})
             state = chain_for(self.champion, own, self.champion.engine.vocabulary).open(trace.prompt)
             yield from self._draft_rows(trace, state)
         else:
             yield from self._first_rows(trace)
-
-    @property
-    def _plain(self) -> bool:
-        """A draft that is an engine of its own and sees the whole context."""
-        return self.draft is not None and not getattr(self.draft.engine, "feature_draft", False)
 
     def _draft_rows(self, trace: Trace, state: ChainState) -> Iterator[Masses | None]:
         assert self.draft is not None
@@ -99,7 +95,12 @@ class Scorer:
             return
         ids = getattr(self.draft.engine, "output_ids", None)
         whole = None if ids is None else np.full(self.champion.engine.vocabulary, -np.inf, np.float32)
-        for raw, token in zip(champion_rows(self.draft, trace.prompt, trace.output), trace.output, strict=True):
+        try:
+            rows = list(champion_rows(self.draft, trace.prompt, trace.output))
+        except NonFinite:  # somewhere the draft has no law: what it would propose is asked place by place
+            yield from self._first_rows(trace)
+            return
+        for raw, token in zip(rows, trace.output, strict=True):
             row = raw
             if whole is not None:
                 whole[ids] = raw

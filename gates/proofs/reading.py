@@ -43,14 +43,13 @@ class Reading:
         return row
 
     def _grow(self, tokens: list[int]) -> None:
+        """Take in what is new; logits are computed after the last token only, as nobody asks for the others."""
+        size = self.chunk if not self.known else 1
         lacking = tokens[len(self.known) :]
-        if not self.known:
-            for begin in range(0, len(lacking) - 1, self.chunk):
-                self._commit(lacking[begin : min(begin + self.chunk, len(lacking) - 1)], "none")
-            lacking = lacking[-1:]
-        for token in lacking:
-            self.base = self._commit([token], "last")[0]
-        self.known = tokens
+        for begin in range(0, len(lacking) - 1, size):
+            self._commit(lacking[begin : min(begin + size, len(lacking) - 1)], "none")
+        if lacking:
+            self.base = self._commit(lacking[-1:], "last")[0]
 
     def _commit(self, part: list[int], rows: Any) -> Any:
         tx = self.cache.begin()
@@ -60,6 +59,7 @@ class Reading:
             tx.rollback()
             raise
         tx.commit_prefix(len(part))
+        self.known = [*self.known, *part]
         return out
 
     def _drop(self) -> None:

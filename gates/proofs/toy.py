@@ -91,6 +91,10 @@ class ToyCache:
         self.transaction = ToyTransaction(self)
         return self.transaction
 
+    def visible(self, layer: int) -> int:
+        """What attention over one layer comes to: the sum of everything in reach, modulo 2**64."""
+        return sum(self.layers[layer]) & _MASK
+
     def append(self, token: int) -> None:
         for number, layer in enumerate(self.layers):
             layer.append(entry(token, len(layer), number))
@@ -122,16 +126,21 @@ class ToyEngine:
         self.hidden_width = min(4, self.vocabulary)
         self.identity = EngineIdentity(name, tokenizer_sha256, "absolute", "toy/1")
         self.resident_bytes = self.kv_bytes = 0
+        self.output_ids: npt.NDArray[np.int64] | None = None
+        """Token of each logit, where the output vocabulary is a part of the whole."""
+        self.role = "champion"
+        """Or ``draft``: what a simulated clock charges for its calls."""
+        self.cache_class: type[ToyCache] = ToyCache
         self.finite = bool(np.all(np.isfinite(table) | np.isneginf(table)))
 
     def new_cache(self, capacity: int | None = None) -> ToyCache:
-        return ToyCache(self.identity, capacity or self.context_limit)
+        return self.cache_class(self.identity, capacity or self.context_limit)
 
     def row(self, cache: ToyCache) -> npt.NDArray[np.float32]:
         """Logits after everything in the cache."""
         state = 0
-        for layer in cache.layers:
-            state = _mix(state ^ (sum(layer) & _MASK))
+        for layer in range(LAYERS):
+            state = _mix(state ^ cache.visible(layer))
         picked: npt.NDArray[np.float32] = self.table[state % len(self.table)]
         return picked
 
@@ -153,9 +162,9 @@ class ToyEngine:
             cache.append(int(token))
             out.append(self.row(cache))
         full = np.stack(out)
-        if not self.finite and not np.all(np.isfinite(full) | np.isneginf(full)):
-            raise NonFinite("NaN or Inf in the logits")
         picked = full if rows == "all" else full[-1:] if rows == "last" else full[:0]
+        if not self.finite and not np.all(np.isfinite(picked) | np.isneginf(picked)):
+            raise NonFinite("NaN or Inf in the logits")
         return picked.copy(), full[:, : self.hidden_width].copy()
 
     def verify_batch(

@@ -60,12 +60,18 @@ def letters(vocabulary: int, stop_ids: tuple[int, ...]) -> Tokenizer:
 
 
 def toy_model(
-    table: npt.NDArray[np.float32], name: str, stop_ids: tuple[int, ...] = (), context_limit: int = 4096
+    table: npt.NDArray[np.float32],
+    name: str,
+    stop_ids: tuple[int, ...] = (),
+    context_limit: int = 4096,
+    tokens: int | None = None,
 ) -> ToyModel:
-    """A model over a table of logits [rows, V], V at most 52."""
-    tokenizer = letters(int(table.shape[1]), stop_ids)
+    """A model over a table of logits [rows, V], V at most 52; ``tokens``: vocabulary, where outputs are fewer."""
+    tokenizer = letters(tokens or int(table.shape[1]), stop_ids)
     sha = hashlib.sha256(name.encode() + table.tobytes()).hexdigest()
-    return ToyModel(ToyEngine(table, context_limit, sha, tokenizer.sha256), tokenizer, ToyFile(sha))
+    engine = ToyEngine(table, context_limit, sha, tokenizer.sha256)
+    engine.vocabulary = tokens or engine.vocabulary
+    return ToyModel(engine, tokenizer, ToyFile(sha))
 
 
 def models_of(family: Family) -> tuple[ToyModel, ToyModel]:

@@ -1,1 +1,1 @@
-"""The sabotage bank: faults planted from outside, each of which a gate or audit must catch."""
+"""Saboteurs: planted faults that a gate or audit of a user's plan must catch, and equivalents that must pass."""
