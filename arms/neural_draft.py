@@ -81,6 +81,8 @@ class NeuralDraft:
         self.start = truncation.start(len(prompt), self.maximum) or 0
         self.cache: Cache = self._new_cache()
         self.tx: Transaction | None = None
+        self.broken = False
+        """Authoritative text gave NaN or Inf without any row being asked for: nothing is proposed in this request."""
         self.fed = 0
         """Authoritative tokens of the open transaction, ahead of the proposals."""
         self._rows: list[Masses] = []
@@ -98,8 +100,12 @@ class NeuralDraft:
     # -- a request ---------------------------------------------------------------------------------------------------
 
     def prefill(self, prompt: Sequence[int]) -> None:
-        if self.truncation.start(len(prompt), self.maximum) is not None:
+        if self.truncation.start(len(prompt), self.maximum) is None:
+            return
+        try:
             self._feed(prompt[self.start + self.cache.length : -1])
+        except NonFinite:
+            self.broken = True
 
     def _feed(self, tokens: Sequence[int]) -> None:
         for begin in range(0, len(tokens), CHUNK):
@@ -119,8 +125,10 @@ class NeuralDraft:
         if start is None:
             return Proposal()
         try:
-            feed = self._caught_up(context, start)
+            feed = [] if self.broken else self._caught_up(context, start)
         except NonFinite:
+            self.broken = True
+        if self.broken:
             return Proposal(numeric=True)
         proposal = Proposal(rows=None if draws is None else [])
         entropy: list[float] = []

@@ -384,3 +384,16 @@ def test_sessions_end_with_their_caches_closed() -> None:
     session: Session = kit.neural().open(Request("r", (1, 2), 4, 0))
     session.run()
     assert session.cache.closed and session.proposer.cache.closed  # type: ignore[attr-defined, union-attr]
+
+
+@pytest.mark.parametrize("length", [1, 2, 400])
+def test_a_draft_that_fails_while_it_is_prefilled_is_left_out(length: int) -> None:
+    same = hashed_logits(5, 3)
+    kit = Kit(
+        champion=same, draft=poisoned(same, lambda h: len(h) == length), stop_ids=(), context=500, draft_context=500
+    )
+    request = kit.request([1, 2, 3, 4] * 101, 6)
+    completion = kit.neural().generate(request)
+    assert completion.tokens == kit.alone().generate(request).tokens
+    assert completion.failure is None and completion.fallback is None
+    assert completion.counters["draft_numeric"] == 6 and completion.draft_calls == 0
