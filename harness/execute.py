@@ -23,6 +23,8 @@ from .ledger import scan_ledger
 from .lock import RunLock
 from .machine import machine_state, memory_bandwidth
 from .offclock_pass import off_clock
+from .privacy import privacy_audit
+from .provenance import provenance_audit
 from .rundir import RunDir
 from .runner import Runner, RunOptions, private_salt
 from .store import write_tables
@@ -82,6 +84,7 @@ class Execution:
         runner.run()
         off_clock(runner)
         self._tables(plan, identifier, journal)
+        self._conduct(plan, operational, bound, journal)
         self._audits(plan, identifier, bound, journal)
         journal.append("close", {
             "requests": len(items), "wall_ns": self.options.clock.wall_ns(), "at": iso(self.options.clock.wall_ns()),
@@ -157,6 +160,16 @@ class Execution:
                 journal.deviation("table", f"table {name} was missing or changed and is built again from the records")
                 return False
         return True
+
+    def _conduct(self, plan: dict[str, Any], operational: Mapping[str, Any], bound: Bound, journal: Journal) -> None:
+        """What the harness itself can say of privacy and provenance."""
+        if not journal.has("audit", "privacy"):
+            body = privacy_audit(self.run_dir, bound, operational, journal.records)
+            journal.append("audit", {"audit_id": "privacy", "name": "privacy", **body})
+        if not journal.has("audit", "provenance"):
+            said = provenance_audit(plan, bound.paths["draft"])
+            if said is not None:
+                journal.append("audit", {"audit_id": "provenance", "name": "provenance", **said})
 
     def _audits(self, plan: dict[str, Any], identifier: str, bound: Bound, journal: Journal) -> None:
         self.options.progress.note("audits")

@@ -32,7 +32,8 @@ def package_version() -> str:
 
 def model_identity(model: Any, name: str) -> dict[str, Any]:
     """Identity of one loaded model (`arms.models.Model`): hashes, sizes and policies, no path."""
-    metadata = model.file.metadata
+    metadata, info = model.file.metadata, getattr(model, "info", None)
+    licence = info.licence if info is not None else metadata.get("general.license")
     return {
         "name": name,
         "sha256": model.file.sha256,
@@ -42,7 +43,8 @@ def model_identity(model: Any, name: str) -> dict[str, Any]:
         "template_sha256": digest(str(metadata.get("tokenizer.chat_template", "")).encode()),
         "context_limit": int(model.engine.context_limit),
         "position_policy": str(model.engine.identity.position_policy),
-        "licence": str(metadata.get("general.license", "") or "not stated"),
+        "licence": str(licence or "not stated"),
+        "receipt_sha256": None if info is None else info.receipt_sha256,
     }
 
 
@@ -79,7 +81,7 @@ def differences(frozen: dict[str, Any], found: dict[str, Any], where: str) -> li
     lines = []
     for key in sorted(set(frozen) | set(found)):
         a, b = frozen.get(key), found.get(key)
-        if a == b or key in ("name", "receipt_sha256"):
+        if a == b or key == "name":
             continue
         if isinstance(a, dict) and isinstance(b, dict):
             lines += differences(a, b, f"{where}.{key}")

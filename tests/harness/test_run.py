@@ -357,7 +357,8 @@ def test_nothing_public_holds_a_path_a_prompt_or_an_output(toy: Toy) -> None:
 def test_audits_and_their_tables_are_recorded_once(toy: Toy) -> None:
     row = {
         "request_id": "x", "arm": "a", "stratum": "s", "prompt_id": "p", "family_id": "f", "block": 0, "turn": 0,
-        "entry": "warm", "position": 0, "pit_ratio": 0.5, "pit_id": 0.5, "in_excess": False, "excess_mass": 0.1, "tv": 0.2,
+        "entry": "warm", "position": 0, "pit_ratio": 0.5, "pit_id": 0.5, "in_excess": False, "excess_mass": 0.1,
+        "tv": 0.2,
     }  # fmt: skip
     toy.services.bodies = [
         {"name": "replay", "ok": True, "n": 3, "detail": {}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def plan(
 def test_williams_design_is_balanced_for_place_and_predecessor(n: int) -> None:
     rows = williams(n)
     places = Counter((arm, place) for row in rows for place, arm in enumerate(row))
-    followers = Counter(pair for row in rows for pair in zip(row, row[1:], strict=False))
+    followers = Counter(pair for row in rows for pair in pairwise(row))
     assert len(places) == n * n and len(set(places.values())) == 1
     assert len(followers) == n * (n - 1) and len(set(followers.values())) <= 1
 

@@ -1,0 +1,51 @@
+"""The provenance audit: the draft's training receipt is about this file, this champion and these prompts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, Any] | None:
+    """Body of the `provenance` audit; None where there is nothing to say it from: no draft, or no receipt beside it.
+
+    The receipt's word is taken for what it was trained on; what is checked is that it is about this file, this
+    champion, and the hashes of
+    the strata that ship. Prompts from a user's own file are not in those hashes, and are listed as not covered.
+    """
+    if draft is None:
+        return None
+    from ..arms.distill.receipt import read, receipt_path
+    from ..arms.errors import ArmError
+    from ..strata.load import data_folder
+
+    if not receipt_path(draft).is_file():
+        return None
+    try:
+        receipt = read(draft)
+    except ArmError as error:
+        return {"ok": False, "n": 1, "detail": {"reason": str(error).replace(str(draft.parent), "")}}
+    hashes = data_folder() / "ngram_hashes.bin"
+    shipped = hashlib.sha256(hashes.read_bytes()).hexdigest() if hashes.is_file() else None
+    problems = []
+    if receipt.file_sha256 != plan["draft"]["sha256"]:
+        problems.append("the receipt is about another file")
+    if receipt.champion_sha256 not in ("", plan["champion"]["sha256"]):
+        problems.append("the draft learned from another champion")
+    if receipt.contamination_sha256 != shipped:
+        problems.append("its training prompts were not filtered against these strata")
+    own = [s["name"] for s in plan["strata"] if s["source"].startswith("file:")]
+    return {
+        "ok": not problems,
+        "n": 1,
+        "detail": {
+            "problems": problems,
+            "kind": receipt.kind,
+            "licence": receipt.licence,
+            "champion_licence": receipt.champion_licence,
+            "contamination_dropped": receipt.contamination_dropped,
+            "not_covered": own,
+        },
+    }
