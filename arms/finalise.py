@@ -14,7 +14,7 @@ from .session import Session
 def finalised(session: Session, completion: Completion, identities: Mapping[str, Any]) -> Completion:
     """The completion with text and receipt; the time it took is in ``finalise_ns`` and in ``total_ns``."""
     started = perf_counter_ns()
-    if session.stops.reason == "stop_string":
+    if session.finish == "stop_string":
         completion.text = session.stops.text
     elif session.champion.decoder is not None:
         decoder = session.champion.decoder()

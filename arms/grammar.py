@@ -41,7 +41,8 @@ class _Words:
 
     def __init__(self, texts: TokenTexts, vocabulary: int, stop_ids: Sequence[int]) -> None:
         self.tokens = [texts.token_bytes(i) for i in range(vocabulary)]
-        special = [i for i in range(vocabulary) if i in stop_ids or not self.tokens[i]]
+        named = {*stop_ids, *getattr(texts, "special_ids", ())}
+        special = [i for i in range(vocabulary) if i in named or not self.tokens[i]]
         for i in special:  # a special token's name is no text a grammar may spell
             self.tokens[i] = b"\xff[%d]" % i
         self.eos_token_id, self.bos_token_id = stop_ids[0], None

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _sampling
+from .errors import ArmError
 
 LAW: Final = "masses/1"
 MASS_BITS: Final = 48
@@ -181,4 +182,7 @@ def kernel() -> str:
 
 
 if os.environ.get("DRAFTGATE_KERNEL"):  # the engine's variable: one setting forces both
-    use_kernel(os.environ["DRAFTGATE_KERNEL"])
+    try:
+        use_kernel(os.environ["DRAFTGATE_KERNEL"])
+    except ValueError as error:
+        raise ArmError(f"DRAFTGATE_KERNEL: {error}") from None

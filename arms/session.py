@@ -16,7 +16,7 @@ from .champion_side import ChampionSide
 from .draws import Draws, PhiloxDraws
 from .engine.contract import Engine, EngineError
 from .errors import ArmError
-from .grammar import GrammarError
+from .forced import before_forced, take_forced
 from .masses import RowError
 from .processors import ProcessorChain
 from .proposer import Proposer
@@ -191,7 +191,7 @@ class Session:
     # -- one round ---------------------------------------------------------------------------------------------------
 
     def _round(self, record: RoundRecord) -> None:
-        forced = self._forced()
+        forced = self._take_forced()
         terminal = bool(forced) and self.stops.reason is not None
         proposal, decision = Proposal(), None
         if not terminal and self.remaining > len(forced) and len(self.context) <= self.capacity:
@@ -205,6 +205,11 @@ class Session:
         began = perf_counter_ns()
         self._settle(record, proposal, decision or Decision([], 0, 0, "champion_step", terminal), forced)
         record.rollback_ns = perf_counter_ns() - began
+
+    def _take_forced(self) -> list[int]:
+        if self.state.grammar is None or self.request.forced is not None:
+            return []
+        return take_forced(self.state, self.stops, self.remaining, self.capacity)
 
     def _propose(self, record: RoundRecord, draws: Draws, forced: int) -> Proposal:
         proposer = self.proposer
@@ -222,7 +227,7 @@ class Session:
         except (EngineError, RowError) as error:
             raise RoundAborted("draft_failed", str(error)) from error
         if proposal.rows is None and self.state.grammar is not None:
-            proposal.tokens = self._before_forced(proposal.tokens)
+            proposal.tokens = before_forced(self.state, self.stops.ids, proposal.tokens)
         record.draft_ns = perf_counter_ns() - began
         record.proposed = len(proposal.tokens)
         record.entropy = proposal.entropy[: record.proposed]
@@ -263,43 +268,6 @@ class Session:
             }
         )  # fmt: skip
 
-    def _forced(self) -> list[int]:
-        """Tokens the grammar leaves no choice about: appended without a draw, consumed with the next verification."""
-        forced: list[int] = []
-        if self.state.grammar is None or self.request.forced is not None:
-            return forced
-        while len(forced) < self.remaining and len(self.context) <= self.capacity:
-            token = self._forced_token()
-            if token is None:
-                break
-            forced.append(token)
-            self.state.push(token)
-            if self.stops.ends(token):
-                break
-        return forced
-
-    def _forced_token(self) -> int | None:
-        try:
-            return self.state.forced()
-        except GrammarError as error:
-            raise RoundAborted("grammar_dead_end", str(error)) from error
-
-    def _before_forced(self, tokens: list[int]) -> list[int]:
-        """A deterministic block cut before a position the grammar forces and after a token it forbids."""
-        mark = self.state.mark()
-        try:
-            for i, token in enumerate(tokens):
-                if self._forced_token() is not None:
-                    return tokens[:i]
-                self.state.push(token)
-                if token in self.stops.ids:
-                    return tokens[: i + 1]
-        except (GrammarError, RoundAborted):
-            return tokens[: i + 1]
-        finally:
-            self.state.rollback(mark)
-        return tokens
-
     # -- failure, cancellation, time ---------------------------------------------------------------------------------
 
     def _fresh(self) -> None:
@@ -314,6 +282,7 @@ class Session:
         except BaseException as error:
             self.side.abandon()
             self.state.rollback(mark)
+            self.stops.rewind(self.emitted)
             if self.proposer is not None:
                 self.proposer.abandon()
             if isinstance(error, _Stale):

@@ -29,13 +29,22 @@ class StopWatcher:
             raise ArmError("stop strings need a tokenizer to read the text with")
         if any(not isinstance(string, str) or not string for string in policy.strings):
             raise ArmError("a stop string is empty or not text; remove it")
-        self.policy = policy
+        self.policy, self._decoder_of = policy, decoder if policy.strings else None
         self.ids = frozenset(policy.token_ids)
+        self._longest = max((len(string) for string in policy.strings), default=0)
+        self._begin()
+
+    def _begin(self) -> None:
         self.reason: Literal["stop", "stop_string"] | None = None
         self.text = ""
         """What has been read so far, cut before a stop string; kept only when the policy has strings."""
-        self._decoder = decoder() if policy.strings and decoder is not None else None
-        self._longest = max((len(string) for string in policy.strings), default=0)
+        self._decoder = self._decoder_of() if self._decoder_of is not None else None
+
+    def rewind(self, tokens: Iterable[int]) -> None:
+        """Back to the state after these tokens and no others: a round that had been read was aborted."""
+        self._begin()
+        for token in tokens:
+            self.ends(token)
 
     def ends(self, token: int) -> bool:
         """Take the next authoritative token; True when the answer ends with it."""

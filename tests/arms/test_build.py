@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from draftgate.arms import build
+from draftgate.arms import build, overhead
 from draftgate.arms.build import build_arm, check_spec, output_ids_of
 from draftgate.arms.champion_alone import ChampionAlone
 from draftgate.arms.errors import ArmError
@@ -115,6 +115,18 @@ def test_a_reduced_output_vocabulary_leaves_the_rest_without_mass(temperature: f
         assert arm.generate(request).tokens == kit.alone().generate(request).tokens
     else:
         assert {0, 2} & set(arm.generate(kit.request(n=40)).tokens)  # the champion's mass there is kept
+
+
+def test_overheads_are_measured_for_every_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    champion, draft = models(monkeypatch)
+    champion.encode_raw = lambda text: [1, 2, 3, 1, 2, 3]
+    monkeypatch.setattr(overhead, "PROMPT", "")
+    figures = overhead.measure(champion, draft, new_tokens=20, k=3)
+    assert figures["five_rows"]["stochastic_us"] > 0
+    for name in (*overhead.DECODINGS, "greedy_lookup"):
+        shares = figures[name]
+        assert shares["rounds"] > 0 and 0 < shares["outside_share"] < 1
+        assert shares["round_us"] >= shares["forward_us"] > 0
 
 
 def test_another_tokenizer_is_refused_with_its_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:

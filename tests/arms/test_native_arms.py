@@ -12,6 +12,7 @@ import pytest
 from draftgate.arms.build import build_arm
 from draftgate.arms.engine.engine import NativeEngine
 from draftgate.arms.errors import ArmError
+from draftgate.arms.grammar import Grammar
 from draftgate.arms.models import Model, load_model
 from draftgate.arms.request import Completion, Request, StopPolicy
 from support.arms_kit import Kit, checked_run
@@ -115,6 +116,14 @@ def test_a_grammar_holds_on_the_real_model_in_every_arm(model: Model) -> None:
         if completion.finish_reason == "stop":
             value = json.loads(completion.text or "")
             assert value["city"] in ("Paris", "Rome") and 0 <= value["visits"] <= 99
+
+
+def test_no_grammar_can_spell_a_special_token(model: Model) -> None:
+    spec = {"kind": "regex", "text": "(.|\\n)*"}
+    state = Grammar(spec, model.tokenizer, model.engine.vocabulary, model.tokenizer.stop_ids).open()
+    allowed = state.allowed(limit=1 << 20)
+    assert allowed is not None and len(allowed) > 40_000
+    assert not (set(allowed) & model.tokenizer.special_ids) - set(model.tokenizer.stop_ids)
 
 
 def test_stop_strings_on_the_real_model(model: Model) -> None:

@@ -237,12 +237,13 @@ def test_cancelling_between_rounds_emits_nothing_more_and_nothing_twice() -> Non
 
 
 @pytest.mark.parametrize("where", ["draft", "champion"])
-def test_results_of_a_stale_epoch_are_rolled_back(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strings", [(), ("nowhere",)])
+def test_results_of_a_stale_epoch_are_rolled_back(where: str, strings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     same = hashed_logits(5, 3)
     kit = Kit(champion=same, draft=same, stop_ids=())
     cancel = Cancellation()
     engine = kit.draft_engine if where == "draft" else kit.engine
-    session = kit.neural().open(kit.request(n=12), cancel)
+    session = kit.neural().open(kit.request(n=12, strings=strings), cancel)
     session.prefill()
     session.step()
     before = session.state_fingerprint()
@@ -257,6 +258,24 @@ def test_results_of_a_stale_epoch_are_rolled_back(where: str, monkeypatch: pytes
     assert session.finish == "cancelled" and session.state_fingerprint() == before
     assert session.records[-1].censored == "cancelled" and session.records[-1].emitted == 0
     assert session.cache.tx is None  # type: ignore[attr-defined]
+
+
+def test_the_text_of_a_cancelled_answer_holds_nothing_that_was_not_emitted() -> None:
+    always = table({}, [0, 9, 0])
+    kit = Kit(vocabulary=3, champion=always, draft=always, k=2)
+    cancel = Cancellation()
+    whole, rounds = kit.engine.verify_linear, 0
+
+    def cancelled_in_the_second_round(*args: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:  # a prefill, a round, and this one, which completes the stop string
+            cancel.cancel()
+        return whole(*args)
+
+    kit.engine.verify_linear = cancelled_in_the_second_round  # type: ignore[method-assign]
+    completion = kit.neural().generate(kit.request((2, 2), 20, strings=("bbbb",)), None, cancel)
+    assert completion.finish_reason == "cancelled" and completion.tokens == [1, 1, 1] and completion.text == "bbb"
 
 
 def test_an_exception_of_the_users_callback_is_not_swallowed() -> None:
