@@ -94,12 +94,16 @@ def _fit(task: Task, index: int, count: Count) -> dict[str, Any]:
     def size(n: int, words: int) -> int:
         return count(from_record(_record(task, index, n, words)))
 
-    low, high = 2, 4
+    few = size(2, 0)
+    guess = 2 + 8 * (task.tokens - few) // max(size(10, 0) - few, 1)  # entries are of much the same length
+    low, high = max(2, guess * 9 // 10), guess * 11 // 10 + 2
+    while low > 2 and size(low, 0) > task.tokens:
+        low //= 2
     while size(high, 0) <= task.tokens:
-        low, high = high, high * 2
+        high *= 2
     most = _last(lambda n: size(n, 0) <= task.tokens, low, high)
     for n in range(most, 1, -1):
-        words = _last(partial(_fits, size, task.tokens, n), 0, MOST_INDEX_WORDS)
+        words = _last(partial(_fits, size, task.tokens, n), 0, min(task.tokens - size(n, 0) + 1, MOST_INDEX_WORDS))
         if task.tokens - size(n, words) <= SLACK_TOKENS:
             return _record(task, index, n, words)
     raise StrataError(f"long-context task {index + 1}: cannot end within {SLACK_TOKENS} tokens of {task.tokens}")
