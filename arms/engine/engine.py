@@ -228,7 +228,7 @@ class NativeEngine:
         if len({id(tx) for tx, _ in items}) != len(items):
             raise CacheMisuse("one transaction twice in a call")
         wanted = {"all": total, "last": len(items), "none": 0}[rows]
-        logits = np.empty((wanted, self.sizes.outputs), np.float32)
+        logits = _native.rows(wanted, self.sizes.outputs)
         states = np.empty((total if hidden else 0, self.hidden_width), np.float32)
         if items and not self.native.forward(segments, _ROWS[rows], logits, states):
             self.non_finite = True

@@ -108,8 +108,10 @@ class ChunkAttention {
     const size_t column = item.span->column + item.first + hidden_columns;
     const float* q = space_.queries + ((item.head * kMaxColumns + column) * group_) * width_;
     const KeyValues& cache = *item.span->cache;
-    kernels_.attend(cache.keys(t, layer_, item.head), cache.values(t, layer_, item.head), sizes_.head_dims, width_, q,
-                    rows, own_.valid, own_.p, m + skipped, l + skipped, o + skipped * width_);
+    const uint16_t* next = t + 1 < item.tiles() ? cache.keys(t + 1, layer_, item.head)
+                                                : cache.keys(0, layer_, (item.head + 1) % sizes_.kv_heads);
+    kernels_.attend(cache.keys(t, layer_, item.head), cache.values(t, layer_, item.head), next, sizes_.head_dims, width_,
+                    q, rows, own_.valid, own_.p, m + skipped, l + skipped, o + skipped * width_);
     return skipped;
   }
 

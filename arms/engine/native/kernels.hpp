@@ -29,8 +29,9 @@ struct Kernels {
   // One tile of attention for `rows` queries of one key-value head (rows in order of position).
   // k [kTile / 16][width][16], v [kTile][width] halves; q, o [row][width]; valid[row] >= 1 positions of the tile are
   // visible to the row; p [row][kTile] scratch. Gives per row m = max score, l = sum exp(s - m), o = sum exp(s - m) v.
-  void (*attend)(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, size_t rows,
-                 const int32_t* valid, float* p, float* m, float* l, float* o);
+  // next: the keys that will be read after this tile, or anything else: they are only fetched ahead.
+  void (*attend)(const uint16_t* k, const uint16_t* v, const uint16_t* next, size_t dims, size_t width, const float* q,
+                 size_t rows, const int32_t* valid, float* p, float* m, float* l, float* o);
 
   // Folds a tile's (m, l, o) into the running (m, l, o) of a row.
   void (*merge)(float* m, float* l, float* o, float tile_m, float tile_l, const float* tile_o, size_t width);

@@ -10,6 +10,7 @@
 
 #include "bandwidth.hpp"
 #include "engine.hpp"
+#include "recycler.hpp"
 
 namespace nb = nanobind;
 using namespace draftgate;
@@ -103,6 +104,16 @@ bool forward_features(Engine& self, KeyValues& cache, size_t start, Tokens ids, 
   return run(self, {{&cache, start, ids.data(), ids.size(), features.data()}}, ids.size(), rows, logits, hidden);
 }
 
+// An array [rows][width] of any content, whose memory is recycled when it is gone.
+nb::ndarray<nb::numpy, float, nb::ndim<2>> make_rows(size_t rows, size_t width) {
+  if (width < 1 || rows > (size_t(1) << 36) / width) throw std::invalid_argument("absurdly large array");
+  Pages* pages = Recycler::shared().take(rows * width * sizeof(float)).release();
+  const nb::capsule owner(pages, [](void* p) noexcept {
+    Recycler::shared().give(std::unique_ptr<Pages>(static_cast<Pages*>(p)));
+  });
+  return {pages->data(), {rows, width}, owner};
+}
+
 void read_cache(const KeyValues& self, size_t length, Halves out) {
   if (length > self.capacity() || out.size() != length * self.layers() * self.heads() * self.dims() * 2)
     throw std::invalid_argument("the array for keys and values has another size");
@@ -136,6 +147,7 @@ NB_MODULE(_native, m) {
       .def("forward_features", &forward_features, nb::arg("cache"), nb::arg("start"), nb::arg("tokens"),
            nb::arg("features"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
 
+  m.def("rows", &make_rows, nb::arg("rows"), nb::arg("width"), "A float32 array of any content, in recycled memory.");
   m.def("check_kernel", [](const std::string& name) { return choose_kernels(name.c_str()).name; }, nb::arg("name"),
         "The kernel set of that name (empty: the fastest). Raises ValueError where this machine has no such set.");
   m.def("bandwidth", [](size_t bytes, size_t threads) {

@@ -5,12 +5,15 @@
 namespace draftgate::avx2 {
 namespace {
 
-// Scores of R rows against 16 positions.
+inline void prefetch(const uint16_t* at) { _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1); }
+
+// Scores of R rows against 16 positions. Meanwhile as many values are fetched ahead.
 template <size_t R>
-inline void scores(const uint16_t* k, size_t dims, size_t width, const float* q, float* p) {
+inline void scores(const uint16_t* k, const uint16_t* ahead, size_t dims, size_t width, const float* q, float* p) {
   __m256 low[R], high[R];
   for (size_t r = 0; r < R; ++r) low[r] = high[r] = _mm256_setzero_ps();
   for (size_t d = 0; d < dims; ++d) {
+    prefetch(ahead + d * kLanes);
     const __m256 first = load_halves(k + d * kLanes), second = load_halves(k + d * kLanes + kHalf);
 #pragma GCC unroll 8
     for (size_t r = 0; r < R; ++r) {
@@ -25,12 +28,13 @@ inline void scores(const uint16_t* k, size_t dims, size_t width, const float* q,
   }
 }
 
-// Values of R rows, 16 dimensions, positions in order.
+// Values of R rows, 16 dimensions, positions in order. Meanwhile the keys of the next tile are fetched ahead.
 template <size_t R>
-inline void values(const uint16_t* v, size_t width, size_t n, const float* p, float* o) {
+inline void values(const uint16_t* v, const uint16_t* ahead, size_t width, size_t n, const float* p, float* o) {
   __m256 low[R], high[R];
   for (size_t r = 0; r < R; ++r) low[r] = high[r] = _mm256_setzero_ps();
   for (size_t t = 0; t < n; ++t) {
+    prefetch(ahead + t * width);
     const __m256 first = load_halves(v + t * width), second = load_halves(v + t * width + kHalf);
 #pragma GCC unroll 8
     for (size_t r = 0; r < R; ++r) {
@@ -67,22 +71,25 @@ inline void softmax(float* p, size_t n, size_t vectors, float* m, float* l) {
 }
 
 template <size_t R>
-void rows_of_tile(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, const int32_t* valid,
-                  float* p, float* m, float* l, float* o) {
+void rows_of_tile(const uint16_t* k, const uint16_t* v, const uint16_t* next, size_t dims, size_t width, const float* q,
+                  const int32_t* valid, float* p, float* m, float* l, float* o) {
   const size_t n = size_t(valid[R - 1]);  // rows come in order of position: the last sees most
   const size_t vectors = (n + kLanes - 1) / kLanes;
-  for (size_t i = 0; i < vectors; ++i) scores<R>(k + i * width * kLanes, dims, width, q, p + i * kLanes);
+  const size_t step = width * kLanes;
+  for (size_t i = 0; i < vectors; ++i) scores<R>(k + i * step, v + i * step, dims, width, q, p + i * kLanes);
   for (size_t r = 0; r < R; ++r) softmax(p + r * kTile, size_t(valid[r]), vectors, m + r, l + r);
-  for (size_t d = 0; d < width; d += kLanes) values<R>(v + d, width, n, p, o + d);
+  for (size_t d = 0; d < width; d += kLanes) values<R>(v + d, next + d, width, n, p, o + d);
 }
 
 }  // namespace
 
-void attend(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, size_t rows,
-            const int32_t* valid, float* p, float* m, float* l, float* o) {
+void attend(const uint16_t* k, const uint16_t* v, const uint16_t* next, size_t dims, size_t width, const float* q,
+            size_t rows, const int32_t* valid, float* p, float* m, float* l, float* o) {
   for (size_t r = 0; r < rows;) {
     const size_t left = rows - r;
-    const auto run = [&](auto kernel) { kernel(k, v, dims, width, q + r * width, valid + r, p, m + r, l + r, o + r * width); };
+    const auto run = [&](auto kernel) {
+      kernel(k, v, next, dims, width, q + r * width, valid + r, p, m + r, l + r, o + r * width);
+    };
     if (left >= 6) {
       run(rows_of_tile<6>), r += 6;
     } else if (left >= 3) {

@@ -110,8 +110,8 @@ bool finite(const float* x, size_t n) {
 }
 
 void matmul(const Matrix&, size_t, size_t, const Columns&, size_t, float*, size_t, bool);
-void attend(const uint16_t*, const uint16_t*, size_t, size_t, const float*, size_t, const int32_t*, float*, float*,
-            float*, float*);
+void attend(const uint16_t*, const uint16_t*, const uint16_t*, size_t, size_t, const float*, size_t, const int32_t*,
+            float*, float*, float*, float*);
 void merge(float*, float*, float*, float, float, const float*, size_t);
 
 const Kernels& kernels() {

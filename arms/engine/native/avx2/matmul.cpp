@@ -7,6 +7,7 @@ namespace {
 
 constexpr size_t kMaxColumns = 4;
 constexpr size_t kResident = 24 * 1024;  // weights kept in the first-level cache while columns pass over them
+constexpr size_t kAhead = 8 * 1024;      // bytes of weights fetched ahead
 
 inline __m256i broadcast4(const int8_t* q) {
   int32_t four;
@@ -45,7 +46,7 @@ inline void group_nibbles(const uint8_t* block, size_t h, size_t blocks, const C
     const __m256 d = load_halves(block + 256 + 16 * h);
     const __m256 offset =
         type == Type::q4_1 ? load_halves(block + 288 + 16 * h) : _mm256_mul_ps(d, _mm256_set1_ps(-8.0f));
-    if (h == 0) prefetch<bytes>(block + 8 * bytes);
+    if (h == 0) prefetch<bytes>(block + kAhead / bytes * bytes);
 #pragma GCC unroll 4
     for (size_t c = 0; c < C; ++c) {
       const __m256 dot = _mm256_cvtepi32_ps(_mm256_madd_epi16(total[c], ones));
@@ -77,7 +78,7 @@ inline void group_bytes(const uint8_t* block, size_t h, size_t blocks, const Col
       }
     }
     const __m256 d = load_halves(block + 512 + 16 * h);
-    if (h == 0) prefetch<bytes>(block + 4 * bytes);
+    if (h == 0) prefetch<bytes>(block + kAhead / bytes * bytes);
 #pragma GCC unroll 4
     for (size_t c = 0; c < C; ++c) {
       const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(total[c]), _mm256_set1_ps(a.scale[c * width + b]));

@@ -5,14 +5,20 @@
 namespace draftgate::avx512 {
 namespace {
 
+// Fetches the lines of `halves` halves into the second-level cache.
+inline void prefetch(const uint16_t* at, size_t halves) {
+  for (size_t i = 0; i < halves; i += 32) _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T1);
+}
+
 // Scores of R rows against P vectors of 16 positions.
 template <size_t R, size_t P>
-inline void scores(const uint16_t* k, size_t dims, size_t width, const float* q, float* p) {
+inline void scores(const uint16_t* k, const uint16_t* ahead, size_t dims, size_t width, const float* q, float* p) {
   __m512 acc[R][P];
   for (size_t r = 0; r < R; ++r)
     for (size_t i = 0; i < P; ++i) acc[r][i] = _mm512_setzero_ps();
   for (size_t d = 0; d < dims; ++d) {
     __m512 keys[P];
+    prefetch(ahead + d * P * kLanes, P * kLanes);
 #pragma GCC unroll 8
     for (size_t i = 0; i < P; ++i) keys[i] = load_halves(k + (i * width + d) * kLanes);
 #pragma GCC unroll 8
@@ -26,21 +32,25 @@ inline void scores(const uint16_t* k, size_t dims, size_t width, const float* q,
     for (size_t i = 0; i < P; ++i) _mm512_storeu_ps(p + r * kTile + i * kLanes, acc[r][i]);
 }
 
+// Meanwhile the values, which are as many and needed next, are fetched ahead.
 template <size_t R>
-void scores_of_rows(const uint16_t* k, size_t dims, size_t width, const float* q, size_t vectors, float* p) {
+void scores_of_rows(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, size_t vectors,
+                    float* p) {
+  const size_t step = width * kLanes;
   size_t i = 0;
-  for (; i + 4 <= vectors; i += 4) scores<R, 4>(k + i * width * kLanes, dims, width, q, p + i * kLanes);
-  for (; i < vectors; ++i) scores<R, 1>(k + i * width * kLanes, dims, width, q, p + i * kLanes);
+  for (; i + 4 <= vectors; i += 4) scores<R, 4>(k + i * step, v + i * step, dims, width, q, p + i * kLanes);
+  for (; i < vectors; ++i) scores<R, 1>(k + i * step, v + i * step, dims, width, q, p + i * kLanes);
 }
 
 // Values of R rows, S vectors of 16 dimensions, positions in order.
 template <size_t R, size_t S>
-inline void values(const uint16_t* v, size_t width, size_t n, const float* p, float* o) {
+inline void values(const uint16_t* v, const uint16_t* ahead, size_t width, size_t n, const float* p, float* o) {
   __m512 acc[R][S];
   for (size_t r = 0; r < R; ++r)
     for (size_t s = 0; s < S; ++s) acc[r][s] = _mm512_setzero_ps();
   for (size_t t = 0; t < n; ++t) {
     __m512 value[S];
+    prefetch(ahead + t * width, S * kLanes);
 #pragma GCC unroll 8
     for (size_t s = 0; s < S; ++s) value[s] = load_halves(v + t * width + s * kLanes);
 #pragma GCC unroll 8
@@ -55,10 +65,10 @@ inline void values(const uint16_t* v, size_t width, size_t n, const float* p, fl
 }
 
 template <size_t R>
-void values_of_rows(const uint16_t* v, size_t width, size_t n, const float* p, float* o) {
+void values_of_rows(const uint16_t* v, const uint16_t* next, size_t width, size_t n, const float* p, float* o) {
   size_t d = 0;
-  for (; d + 4 * kLanes <= width; d += 4 * kLanes) values<R, 4>(v + d, width, n, p, o + d);
-  for (; d < width; d += kLanes) values<R, 1>(v + d, width, n, p, o + d);
+  for (; d + 4 * kLanes <= width; d += 4 * kLanes) values<R, 4>(v + d, next + d, width, n, p, o + d);
+  for (; d < width; d += kLanes) values<R, 1>(v + d, next + d, width, n, p, o + d);
 }
 
 // Turns scores into weights exp(s - m); positions at and after n get zero, up to `vectors` full vectors.
@@ -82,22 +92,24 @@ inline void softmax(float* p, size_t n, size_t vectors, float* m, float* l) {
 }
 
 template <size_t R>
-void rows_of_tile(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, const int32_t* valid,
-                  float* p, float* m, float* l, float* o) {
+void rows_of_tile(const uint16_t* k, const uint16_t* v, const uint16_t* next, size_t dims, size_t width, const float* q,
+                  const int32_t* valid, float* p, float* m, float* l, float* o) {
   const size_t n = size_t(valid[R - 1]);  // rows come in order of position: the last sees most
   const size_t vectors = (n + kLanes - 1) / kLanes;
-  scores_of_rows<R>(k, dims, width, q, vectors, p);
+  scores_of_rows<R>(k, v, dims, width, q, vectors, p);
   for (size_t r = 0; r < R; ++r) softmax(p + r * kTile, size_t(valid[r]), vectors, m + r, l + r);
-  values_of_rows<R>(v, width, n, p, o);
+  values_of_rows<R>(v, next, width, n, p, o);
 }
 
 }  // namespace
 
-void attend(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, size_t rows,
-            const int32_t* valid, float* p, float* m, float* l, float* o) {
+void attend(const uint16_t* k, const uint16_t* v, const uint16_t* next, size_t dims, size_t width, const float* q,
+            size_t rows, const int32_t* valid, float* p, float* m, float* l, float* o) {
   for (size_t r = 0; r < rows;) {
     const size_t left = rows - r;
-    const auto run = [&](auto kernel) { kernel(k, v, dims, width, q + r * width, valid + r, p, m + r, l + r, o + r * width); };
+    const auto run = [&](auto kernel) {
+      kernel(k, v, next, dims, width, q + r * width, valid + r, p, m + r, l + r, o + r * width);
+    };
     if (left >= 5) {
       run(rows_of_tile<5>), r += 5;
     } else if (left == 4) {

@@ -7,6 +7,7 @@ namespace {
 
 constexpr size_t kMaxColumns = 8;
 constexpr size_t kResident = 24 * 1024;  // weights kept in the first-level cache while columns pass over them
+constexpr size_t kAhead = 8 * 1024;      // bytes of weights fetched ahead
 
 inline void store(float* target, __m512 value, __mmask16 mask, bool add) {
   if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, target), value);
@@ -45,7 +46,7 @@ inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a,
     }
     const __m512 d = load_halves(block + 256);
     const __m512 offset = type == Type::q4_1 ? load_halves(block + 288) : _mm512_mul_ps(d, _mm512_set1_ps(-8.0f));
-    prefetch<bytes>(block + 8 * bytes);
+    prefetch<bytes>(block + kAhead / bytes * bytes);
     const size_t width = a.width / kBlock;
 #pragma GCC unroll 8
     for (size_t c = 0; c < C; ++c) {
@@ -71,7 +72,7 @@ inline void group_bytes(const uint8_t* block, size_t blocks, const Columns& a, _
         total[c] = _mm512_dpbusd_epi32(total[c], weights, broadcast4(a.q + c * a.width + b * kBlock + 4 * j));
     }
     const __m512 d = load_halves(block + 512);
-    prefetch<bytes>(block + 4 * bytes);
+    prefetch<bytes>(block + kAhead / bytes * bytes);
 #pragma GCC unroll 8
     for (size_t c = 0; c < C; ++c) {
       const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.scale[c * width + b]));

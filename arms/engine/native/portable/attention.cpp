@@ -4,8 +4,8 @@
 
 namespace draftgate::portable {
 
-void attend(const uint16_t* k, const uint16_t* v, size_t dims, size_t width, const float* q, size_t rows,
-            const int32_t* valid, float* p, float* m, float* l, float* o) {
+void attend(const uint16_t* k, const uint16_t* v, const uint16_t*, size_t dims, size_t width, const float* q,
+            size_t rows, const int32_t* valid, float* p, float* m, float* l, float* o) {
   for (size_t row = 0; row < rows; ++row) {
     const size_t n = size_t(valid[row]);
     float* weights = p + row * kTile;
