@@ -77,7 +77,7 @@ def make_plan(
         "package_version": "0.1.0",
         "source_digest": hexdigest("source"), "analysis_version": "gates/1", "seed": "0123456789abcdef", "parent": None,
         "hypotheses": ["The draft makes answers at least 15 % faster without changing them."],
-        "outcomes": ["end-to-end time per request"], "exclusions": [{"rule": "steal", "limit_ticks": 50}],
+        "outcomes": ["end-to-end time per request"], "exclusions": [{"rule": "steal", "limit": 20}],
         "stopping": {"rule": "fixed"}, "sample_size": {"prompts_per_stratum": prompts, "reason": "a test"}, "seen": [],
         "alpha": 0.025, "attempts_budget": 1, "champion": model("toy-champion", 98 * MIB),
         "draft": {**model("toy-draft", 12 * MIB),
