@@ -20,8 +20,9 @@ Array = npt.NDArray[np.float64]
 
 
 def log_mixture(s: Array | float, v: Array | float, rho: float, c: float = 1.0) -> Array:
-    """log of the mixture supermartingale at deviation ``s`` ≥ −(v + ρ)/c and intrinsic time ``v``; 0 at (0, 0).
+    """log of the mixture supermartingale at deviation ``s`` and intrinsic time ``v``; 0 at (0, 0).
 
+    The closed form holds for s > −(v + ρ)/c. Below, the mixture is smaller still, and −inf is a valid lower value.
     ``rho`` tunes where the boundary is tightest (`tuned_rho`); any fixed value is valid.
     """
     s, v = np.asarray(s, float), np.asarray(v, float)
@@ -36,7 +37,7 @@ def log_mixture(s: Array | float, v: Array | float, rho: float, c: float = 1.0) 
         - vr * np.log(shifted)
         + cs
     )
-    return out
+    return np.where(cs + r > 0, out, -np.inf)
 
 
 def boundary(v: float, alpha: float, rho: float, c: float = 1.0) -> float:
