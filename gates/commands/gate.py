@@ -30,7 +30,10 @@ def run(args: argparse.Namespace, services: Any) -> int:
             shutil.copyfile(written[name], wanted)
         elif wanted is not None:
             print(f"draftgate: no {name} was written", file=sys.stderr)
-    print(json.dumps(as_json(verdict), allow_nan=False) if args.json else summary(verdict))
+    if not args.json and sys.stdout.isatty():
+        services.print_verdict(verdict)
+    else:
+        print(json.dumps(as_json(verdict), allow_nan=False) if args.json else summary(verdict))
     return int(verdict.exit_code)
 
 

@@ -47,10 +47,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
     if args.json:
         print(json.dumps({"verdict": verdict.verdict, "plan_id": outcome.plan_id, "exploratory": verdict.exploratory}))
     else:
-        mark = " (exploratory: results had been seen before the plan was amended)" if verdict.exploratory else ""
-        print(f"{verdict.verdict}{mark}")
-        for reason in verdict.reasons:
-            print(f"  {reason}")
+        services.print_verdict(verdict)
         for path in written:
             if path.parent == args.out and path.name.startswith("report."):
                 print(path)
