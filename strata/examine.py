@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .coverage import EVENTS, events
-from .load import Problem, read_jsonl
+from .load import Problem, id_hash, read_jsonl
 from .near import near_duplicates, sketch
 from .schema import Prompt
 
@@ -39,7 +39,8 @@ class Examination:
     problem_count: int = 0
     prompts: int = 0
     reserve: int = 0
-    families: set[int] = field(default_factory=set)
+    family_hashes: array[int] = field(default_factory=lambda: array("Q"))
+    """One for each prompt: a million in an array take 8 MB, in a set 65."""
     multi_turn: int = 0
     checked: int = 0
     strata: Counter[str] = field(default_factory=Counter)
@@ -51,13 +52,17 @@ class Examination:
     duplicates: list[dict[str, Any]] = field(default_factory=list)
     compared: int = 0
 
+    @property
+    def families(self) -> int:
+        return len(np.unique(np.frombuffer(self.family_hashes, dtype=np.uint64))) if self.family_hashes else 0
+
     def record(self) -> dict[str, Any]:
         """JSON values for ``--json``."""
         ordered = sorted(self.lengths)
         return {
             "path": self.path,
             "prompts": self.prompts,
-            "families": len(self.families),
+            "families": self.families,
             "reserve": self.reserve,
             "multi_turn": self.multi_turn,
             "checked": self.checked,
@@ -115,7 +120,7 @@ def examine(path: Path, *, count: Count, context_limit: int, similar: float) -> 
 def _add(found: Examination, prompt: Prompt, tokens: int, context_limit: int) -> None:
     found.prompts += 1
     found.reserve += prompt.split == "reserve"
-    found.families.add(hash(prompt.family_id))
+    found.family_hashes.append(id_hash(prompt.family_id))
     found.multi_turn += len(prompt.turns) > 1
     found.checked += prompt.check is not None
     found.strata[prompt.stratum] += 1

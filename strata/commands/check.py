@@ -59,7 +59,7 @@ def _print(found: list[Examination], counted_by: str, context_limit: int) -> Non
         row = part.record()
         tokens = row["tokens"] or dict.fromkeys(("min", "median", "p90", "max"), "-")
         share = f"{part.reserve / part.prompts:.0%}" if part.prompts else "-"
-        numbers = (part.prompts, len(part.families), share, *tokens.values())
+        numbers = (part.prompts, part.families, share, *tokens.values())
         lengths.add_row(_name(part), *map(str, numbers), _bars(list(row["histogram"].values())))
     console.print(lengths)
     console.print()
