@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gate_world import good_evidence, with_gates, write_run
-
 from draftgate.harness import cli
+from support.gate_world import good_evidence, with_gates, write_run
 
 GOOD = with_gates(good_evidence(), "identity", "complete", "exact-greedy", "speedup")
 

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from support.gate_world import good_evidence, stochastic_evidence
-
 from draftgate.gates.calibration.simulate import Truth
 from draftgate.gates.evidence import Evidence, Ledger
 from draftgate.gates.registry import build_check, checks, default_gates
 from draftgate.gates.result import GateResult
+from support.gate_world import good_evidence, stochastic_evidence
 
 GOOD = good_evidence()
 SAMPLED = stochastic_evidence()
@@ -39,8 +38,12 @@ def mine(frame: pd.DataFrame) -> pd.Series:
 
 @pytest.mark.parametrize("gate", checks())
 def test_a_good_run_passes_every_gate_that_applies(gate: str) -> None:
-    expected = {"exact-law": "not-applicable", "provenance": "not-applicable", "beats-lookup": "not-applicable",
-                "energy": "not-measured"}.get(gate, "pass")  # fmt: skip
+    expected = {
+        "exact-law": "not-applicable",
+        "provenance": "not-applicable",
+        "beats-lookup": "not-applicable",
+        "energy": "not-measured",
+    }.get(gate, "pass")
     assert ask(gate, GOOD).status == expected
 
 
@@ -49,7 +52,7 @@ def test_empty_evidence_passes_nothing(gate: str) -> None:
     empty = Evidence.without_tables(GOOD.plan)
     result = ask(gate, empty)
     assert result.status in ("inconclusive", "not-measured", "not-applicable", "invalid"), result
-    assert result.reason and result.estimate is None or result.status == "not-applicable"
+    assert (result.reason and result.estimate is None) or result.status == "not-applicable"
 
 
 @pytest.mark.parametrize("gate", TIMED)
@@ -78,12 +81,12 @@ def test_spoilt_timings_decide_nothing(gate: str, spoil: str) -> None:
     assert result.reason
 
 
-@pytest.mark.parametrize(("gate", "truth"), [("speedup", 1.0), ("no-regression", 0.8), ("tail", 0.8), ("ttft", 0.8),
-                                             ("break-even", 0.8)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gate", "truth"), [("speedup", 1.0), ("no-regression", 0.8), ("tail", 0.8), ("ttft", 0.8), ("break-even", 0.8)]
+)
 def test_a_slow_candidate_fails(gate: str, truth: float) -> None:
-    from support.gate_world import ARMS, World
-
     from draftgate.gates.calibration.simulate import simulate
+    from support.gate_world import ARMS, World
 
     arms = {**ARMS, "prompt_lookup": Truth(mean=-math.log(truth), prompt_sd=0.02, noise_sd=0.01, block_sd=0.002)}
     slow = simulate(World(strata=tuple("abcd"), arms=arms), np.random.default_rng(0))
@@ -251,8 +254,14 @@ def test_a_neural_draft_has_to_beat_lookup_and_pay_for_its_load() -> None:
     world = World(strata=tuple("abcd"), arms=arms, candidate="neural_draft", plan={"draft": {"sha256": "0"}})
     run = simulate(world, np.random.default_rng(0))
     assert ask("beats-lookup", run).status == "pass"
-    equal = simulate(World(strata=tuple("abcd"), arms={"neural_draft": Truth(mean=-0.3, **sd), "prompt_lookup": arms["prompt_lookup"]},
-                           candidate="neural_draft"), np.random.default_rng(0))  # fmt: skip
+    equal = simulate(
+        World(
+            strata=tuple("abcd"),
+            arms={"neural_draft": Truth(mean=-0.3, **sd), "prompt_lookup": arms["prompt_lookup"]},
+            candidate="neural_draft",
+        ),
+        np.random.default_rng(0),
+    )
     assert ask("beats-lookup", equal).status == "fail"
     assert "cold loads" in ask("break-even", run).reason and ask("break-even", run).status == "inconclusive"
 
@@ -270,8 +279,12 @@ def test_a_neural_draft_has_to_beat_lookup_and_pay_for_its_load() -> None:
 
 
 def test_audited_gates() -> None:
-    for gate, name in (("reliability", "reliability"), ("deletion", "deletion"), ("privacy", "privacy"),
-                       ("logit-conformance", "causality")):  # fmt: skip
+    for gate, name in (
+        ("reliability", "reliability"),
+        ("deletion", "deletion"),
+        ("privacy", "privacy"),
+        ("logit-conformance", "causality"),
+    ):
         bad = {**GOOD.audits, name: [{"name": name, "ok": False, "n": 3, "detail": {"reason": "seen"}}]}
         assert (
             ask(gate, GOOD.replace(audits=bad)).status == "fail"

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from draftgate.gates.intervals import Estimate, estimate, hall, hall_inverse, spread
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
-from draftgate.gates.intervals import Estimate, estimate, hall, hall_inverse, spread
 
 
 def definition(y: np.ndarray, alpha: float = 0.025) -> tuple[float, float]:
@@ -90,8 +89,14 @@ def test_a_gap_costs_only_itself() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.floats(-3, 3), st.floats(0.01, 4), st.floats(1.5, 300), st.floats(-0.9, 0.9), st.floats(-4, 4),
-       st.floats(0.0005, 0.4))  # fmt: skip
+@given(
+    st.floats(-3, 3),
+    st.floats(0.01, 4),
+    st.floats(1.5, 300),
+    st.floats(-0.9, 0.9),
+    st.floats(-4, 4),
+    st.floats(0.0005, 0.4),
+)
 def test_p_value_and_limit_say_the_same(
     mean: float, variance: float, df: float, skew: float, bound: float, alpha: float
 ) -> None:

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.gate_world import good_evidence, with_gates, write_run
-
 from draftgate.gates.check import Check
 from draftgate.gates.checks.speed import Speedup
 from draftgate.gates.evidence import Evidence, Ledger, load_evidence
 from draftgate.gates.judge import judge, judge_evidence, write_verdict
+from draftgate.gates.not_shown import not_shown
 from draftgate.gates.registry import default_gates, validate_gates
-from draftgate.gates.result import GateResult, combine
+from draftgate.gates.result import GateResult, Verdict, combine
 from draftgate.gates.verdict_file import as_json
 from draftgate.harness.errors import DraftgateError
+from hypothesis import given
+from hypothesis import strategies as st
+from support.gate_world import good_evidence, with_gates, write_run
 
 GOOD = good_evidence()
 STATUSES = ("pass", "fail", "inconclusive", "not-measured", "not-applicable", "invalid")
@@ -42,6 +42,10 @@ def test_verdict_algebra(gates: list[tuple[Any, Any]]) -> None:
     else:
         assert name == ("GO" if all(s in ("pass", "not-applicable") for s in required) else "INCONCLUSIVE")
     assert bool(reasons) == (name != "GO")
+
+
+def quick(evidence: Evidence) -> Verdict:
+    return judge_evidence(evidence, look_back=False)
 
 
 def statuses(evidence: Evidence) -> dict[str, str]:
@@ -69,25 +73,26 @@ def test_a_gate_that_stumbles_is_invalid_never_a_pass(monkeypatch: pytest.Monkey
         raise ZeroDivisionError("0/0")
 
     monkeypatch.setattr(Speedup, "evaluate", stumble)
-    verdict = judge_evidence(GOOD)
+    verdict = quick(GOOD)
     assert verdict.verdict == "INVALID" and "ZeroDivisionError" in verdict.reasons[0]
 
 
 def test_no_gates_unknown_gates_and_only_optional_gates_are_invalid() -> None:
-    assert judge_evidence(GOOD.replace(plan={**GOOD.plan, "gates": []})).verdict == "INVALID"
+    assert quick(GOOD.replace(plan={**GOOD.plan, "gates": []})).verdict == "INVALID"
     unknown = [*GOOD.plan["gates"], {"id": "vibes", "requirement": "required", "params": {}}]
-    assert judge_evidence(GOOD.replace(plan={**GOOD.plan, "gates": unknown})).verdict == "INVALID"
+    assert quick(GOOD.replace(plan={**GOOD.plan, "gates": unknown})).verdict == "INVALID"
     optional = [{**g, "requirement": "if-available"} for g in GOOD.plan["gates"]]
-    assert judge_evidence(GOOD.replace(plan={**GOOD.plan, "gates": optional})).verdict == "INVALID"
+    assert quick(GOOD.replace(plan={**GOOD.plan, "gates": optional})).verdict == "INVALID"
 
 
 def test_requirements() -> None:
     """energy is never measured here: if-available does not block, required does, not-applicable is not asked."""
     for requirement, verdict in (("if-available", "GO"), ("required", "INCONCLUSIVE"), ("not-applicable", "GO")):
         asked = [{**g, "requirement": requirement} if g["id"] == "energy" else g for g in GOOD.plan["gates"]]
-        found = judge_evidence(GOOD.replace(plan={**GOOD.plan, "gates": asked}))
+        evidence = GOOD.replace(plan={**GOOD.plan, "gates": asked})
+        found = quick(evidence)
         assert found.verdict == verdict
-        assert any("energy" in line for line in found.extra["not_shown"])
+        assert any("energy" in line for line in not_shown(evidence, found.gates))
 
 
 def test_on_another_machine_timing_is_not_measured() -> None:
@@ -101,14 +106,14 @@ def test_on_another_machine_timing_is_not_measured() -> None:
 def test_a_missed_control_suspends_timing_gates_alone() -> None:
     frame = GOOD.requests.copy()
     frame.loc[frame["arm"] == "champion_again", "total_ns"] *= 2
-    found = judge_evidence(GOOD.replace(requests=frame))
+    found = quick(GOOD.replace(requests=frame))
     said = {g.id: g for g in found.gates}
     assert found.verdict == "INCONCLUSIVE"
     assert said["speedup"].status == "inconclusive" and said["speedup"].details["without_control"] == "pass"
     assert said["exact-greedy"].status == "pass"
     slow = frame.copy()
     slow.loc[slow["arm"] == "prompt_lookup", "total_ns"] *= 3
-    assert judge_evidence(GOOD.replace(requests=slow)).verdict == "INCONCLUSIVE"  # a miss is never a NO-GO
+    assert quick(GOOD.replace(requests=slow)).verdict == "INCONCLUSIVE"  # a miss is never a NO-GO
 
 
 def test_exclusions_may_not_decide() -> None:
@@ -126,8 +131,8 @@ def test_exclusions_may_not_decide() -> None:
 
 def test_seen_results_make_a_verdict_exploratory() -> None:
     parent = {"plan_id": "0" * 64, "reason": "r", "changes": [], "results_seen": True}
-    assert judge_evidence(GOOD.replace(plan={**GOOD.plan, "parent": parent})).exploratory
-    assert not judge_evidence(GOOD.replace(plan={**GOOD.plan, "parent": {**parent, "results_seen": False}})).exploratory
+    assert quick(GOOD.replace(plan={**GOOD.plan, "parent": parent})).exploratory
+    assert not quick(GOOD.replace(plan={**GOOD.plan, "parent": {**parent, "results_seen": False}})).exploratory
 
 
 def test_attempts_divide_alpha() -> None:
@@ -152,7 +157,7 @@ def test_open_and_reserve_prompts_are_shown_apart() -> None:
 def test_a_run_directory_gives_the_same_verdict(tmp_path: Path) -> None:
     verdict = judge(write_run(tmp_path, GOOD))
     assert verdict.verdict == "GO", verdict.reasons
-    memory = judge_evidence(GOOD)
+    memory = quick(GOOD)
     assert [(g.id, g.status) for g in verdict.gates] == [(g.id, g.status) for g in memory.gates]
     assert {g.id: g.interval for g in verdict.gates}["speedup"] == pytest.approx(
         {g.id: g.interval for g in memory.gates}["speedup"]
@@ -198,8 +203,13 @@ def test_unreadable_and_unfinished_runs_have_no_verdict(tmp_path: Path) -> None:
 
 def test_no_nan_reaches_the_file(tmp_path: Path) -> None:
     verdict = judge_evidence(GOOD)
-    odd = dataclasses.replace(verdict.gates[0], estimate=math.nan, interval=(-math.inf, math.inf), status="inconclusive",
-                              details={"x": np.float64("nan"), "y": np.arange(2), "z": (1, {2})})  # fmt: skip
+    odd = dataclasses.replace(
+        verdict.gates[0],
+        estimate=math.nan,
+        interval=(-math.inf, math.inf),
+        status="inconclusive",
+        details={"x": np.float64("nan"), "y": np.arange(2), "z": (1, {2})},
+    )
     path = write_verdict(tmp_path, dataclasses.replace(verdict, gates=(odd, *verdict.gates[1:])))
 
     def refuse(constant: str) -> None:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-
 from draftgate.gates.evidence import Evidence
 from draftgate.gates.pairs import paired
 
@@ -16,11 +15,24 @@ PLAN = {"candidate": "fast", "decoding": {"temperature": 0.0}, "strata": [{"name
 
 def requests(prompts: int = 3, blocks: int = 2, turns: int = 1) -> pd.DataFrame:
     rows = [
-        {"arm": arm, "stratum": "a", "prompt_id": f"p{p}", "family_id": f"p{p}", "block": b, "turn": t, "entry": "warm",
-         "total_ns": (100 + p) * factor * (1 + t), "new_tokens": 10, "excluded": "", "forced": False}
-        for arm, factor in (("champion_alone", 10), ("fast", 5)) for p in range(prompts) for b in range(blocks)
+        {
+            "arm": arm,
+            "stratum": "a",
+            "prompt_id": f"p{p}",
+            "family_id": f"p{p}",
+            "block": b,
+            "turn": t,
+            "entry": "warm",
+            "total_ns": (100 + p) * factor * (1 + t),
+            "new_tokens": 10,
+            "excluded": "",
+            "forced": False,
+        }
+        for arm, factor in (("champion_alone", 10), ("fast", 5))
+        for p in range(prompts)
+        for b in range(blocks)
         for t in range(turns)
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from draftgate.gates.calibration.simulate import AUDITS, Truth, World, plan_of, simulate
+from draftgate.gates.calibration.simulate import Truth, World, plan_of, simulate
 from draftgate.gates.evidence import Evidence
 from draftgate.gates.registry import default_gates
 from draftgate.harness.canonical import canonical_bytes, digest
@@ -104,5 +102,14 @@ def _rows(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-__all__ = ["ARMS", "AUDITS", "Truth", "World", "dataclasses", "good_evidence", "good_world", "plan_of",
-           "stochastic_evidence", "with_gates", "write_run"]  # fmt: skip
+__all__ = [
+    "ARMS",
+    "Truth",
+    "World",
+    "good_evidence",
+    "good_world",
+    "plan_of",
+    "stochastic_evidence",
+    "with_gates",
+    "write_run",
+]
