@@ -28,16 +28,13 @@ def log_mixture(s: Array | float, v: Array | float, rho: float, c: float = 1.0) 
     s, v = np.asarray(s, float), np.asarray(v, float)
     r, vr = rho / c**2, (v + rho) / c**2
     cs = (c * s + v) / c**2
-    shifted = np.maximum(cs + r, 1e-300)
+    x = np.maximum(cs + r, 1e-300)
     leading = r * math.log(r) - special.gammaln(r) - math.log(special.gammainc(r, r))
-    out: Array = (
-        leading
-        + special.gammaln(vr)
-        + np.log(np.maximum(special.gammainc(vr, shifted), 1e-300))
-        - vr * np.log(shifted)
-        + cs
-    )
-    return np.where(cs + r > 0, out, -np.inf)
+    incomplete = special.gammainc(vr, x)
+    # Where the incomplete gamma underflows, its first term x^a e^{-x} / Γ(a + 1) bounds it from below: the e-value too.
+    tiny = incomplete < 1e-280
+    whole = special.gammaln(vr) + np.log(np.where(tiny, 1.0, incomplete)) - vr * np.log(x) + cs
+    return np.where(cs + r > 0, leading + np.where(tiny, -np.log(vr) - r, whole), -np.inf)
 
 
 def boundary(v: float, alpha: float, rho: float, c: float = 1.0) -> float:

@@ -114,6 +114,17 @@ def test_boundary_is_where_the_mixture_reaches_its_level() -> None:
     assert float(log_mixture(0.0, 0.0, 10.0)) == pytest.approx(0.0, abs=1e-9)
 
 
+def test_far_on_the_wrong_side_the_mixture_is_small() -> None:
+    """Where the incomplete gamma underflows, the evidence goes on falling, and joins what is computed in full."""
+    v, rho = 4000.0, 900.0
+    s = -np.linspace(0, 6000, 1201)
+    log_e = log_mixture(s, np.full(len(s), v), rho)
+    assert (log_e[1:] <= log_e[:-1] + 1e-6).all() and log_e.max() <= 0.0
+    few = np.arange(1, 60)
+    one_sided = np.tile([0.3, -0.3], 30)[: len(few)]
+    assert e_process(one_sided, 0.05, planned=20_000).rejected_at is None
+
+
 def test_sequence_width_and_stopping() -> None:
     rng = np.random.default_rng(1)
     x = rng.choice([-0.5, 0.5], 20_000)
