@@ -44,6 +44,7 @@ class Sequences:
         self.prompts = np.concatenate([s.prompts for s in shards])
         self.top_ids = np.concatenate([s.top_ids for s in shards])
         self.top_log_p = np.concatenate([s.top_log_p for s in shards])
+        self.seconds = sum(s.seconds for s in shards)
         parts = [s.hidden for s in shards if s.hidden is not None] if hidden else []
         self.hidden = np.concatenate(parts) if parts else None
         self.starts = np.concatenate(([0], np.cumsum(self.lengths)[:-1]))

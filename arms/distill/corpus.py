@@ -4,13 +4,14 @@ hidden states, in resumable shards.
 A shard is one `.npz`: ``ids`` int32 [N] (prompt and answer of every sequence, end to end), ``lengths`` and ``prompts``
 int32 [S] (tokens of a sequence and of its prompt), ``temperature`` float32 [S], ``kind`` str [S], ``top_ids`` int32 and
 ``top_log_p`` float16 [A, K] (the champion's distribution for every answer token, before temperature, in order),
-and, where asked for, ``hidden`` float16 [N, d] (after the output norm, of the token at the same place).
+``seconds`` the time the shard took, and, where asked for, ``hidden`` float16 [N, d] (after the output norm, of the token at the same place).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -29,11 +30,18 @@ TOP = 12
 COLUMNS = 32
 """Sequences generated side by side: one pass over the weights serves them all."""
 CHUNK = 256
-SHARD_SEQUENCES = 256
-MAX_NEW_TOKENS = 192
 MAX_PROMPT_TOKENS = 1536
 
 Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Amount:
+    tokens: int
+    """Answer tokens to reach, in whole shards."""
+    shard_sequences: int = 256
+    max_new_tokens: int = 192
+    """Answers end here or at their stop token."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class Shard:
     top_ids: npt.NDArray[np.int32]
     top_log_p: npt.NDArray[np.float16]
     hidden: npt.NDArray[np.float16] | None
+    seconds: float
 
     @property
     def answer_tokens(self) -> int:
@@ -53,9 +62,9 @@ class Shard:
 class _Slot:
     """One running sequence."""
 
-    def __init__(self, model: Any, prompt: TrainingPrompt, ids: list[int], hidden: bool) -> None:
+    def __init__(self, model: Any, prompt: TrainingPrompt, ids: list[int], amount: Amount, hidden: bool) -> None:
         self.prompt, self.ids, self.prompt_tokens = prompt, ids, len(ids)
-        self.cache = model.engine.new_cache(len(ids) + MAX_NEW_TOKENS + 1)
+        self.cache = model.engine.new_cache(len(ids) + amount.max_new_tokens + 1)
         self.rng = np.random.default_rng(prompt.seed)
         self.top_ids: list[npt.NDArray[np.int32]] = []
         self.top_log_p: list[npt.NDArray[np.float16]] = []
@@ -86,11 +95,11 @@ def best(rows: list[npt.NDArray[np.float32]]) -> tuple[npt.NDArray[np.int32], np
 
 
 def generate(
-    model: Any, prompts: Iterator[TrainingPrompt], count: int, hidden: bool, progress: Progress
+    model: Any, prompts: Iterator[TrainingPrompt], amount: Amount, hidden: bool, progress: Progress
 ) -> Iterator[_Slot]:
     """Finished sequences, in the order they were started."""
     stops = set(model.tokenizer.stop_ids)
-    waiting = islice(_encoded(model, prompts), count)
+    waiting = islice(_encoded(model, prompts, amount), amount.shard_sequences)
     running: list[_Slot] = []
     finished: dict[int, _Slot] = {}
     order: list[int] = []
@@ -99,7 +108,7 @@ def generate(
             started = next(waiting, None)
             if started is None:
                 break
-            slot = _Slot(model, *started, hidden)
+            slot = _Slot(model, *started, amount, hidden)
             running.append(slot)
             order.append(id(slot))
         if not running:
@@ -114,7 +123,7 @@ def generate(
             tx.commit_prefix(1)
             token = slot.choose(ids, log_p)
             slot.ids.append(token)
-            if token in stops or len(slot.ids) - slot.prompt_tokens >= MAX_NEW_TOKENS:
+            if token in stops or len(slot.ids) - slot.prompt_tokens >= amount.max_new_tokens:
                 slot.cache.close()
                 finished[id(slot)] = slot
             else:
@@ -125,8 +134,10 @@ def generate(
         yield finished[key]
 
 
-def _encoded(model: Any, prompts: Iterator[TrainingPrompt]) -> Iterator[tuple[TrainingPrompt, list[int]]]:
-    longest = min(MAX_PROMPT_TOKENS, model.engine.context_limit - MAX_NEW_TOKENS - 1)
+def _encoded(
+    model: Any, prompts: Iterator[TrainingPrompt], amount: Amount
+) -> Iterator[tuple[TrainingPrompt, list[int]]]:
+    longest = min(MAX_PROMPT_TOKENS, model.engine.context_limit - amount.max_new_tokens - 1)
     for prompt in prompts:
         ids = model.encode_chat([{"role": "user", "content": prompt.text}])
         if len(ids) <= longest:
@@ -134,21 +145,21 @@ def _encoded(model: Any, prompts: Iterator[TrainingPrompt]) -> Iterator[tuple[Tr
 
 
 def build(
-    model: Any, folder: Path, tokens: int, seed: int, contamination: Filter, hidden: bool, progress: Progress
+    model: Any, folder: Path, amount: Amount, seed: int, contamination: Filter, hidden: bool, progress: Progress
 ) -> list[Path]:
-    """Shards with at least ``tokens`` answer tokens under ``folder``; whole shards already there are kept.
+    """Shards with at least the answer tokens asked for under ``folder``; whole shards already there are kept.
 
     Raises ArmError when a prompt overlaps the strata, or the disk is too small for the corpus.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _require_room(folder, tokens, model.engine.hidden_width if hidden else 0)
+    _require_room(folder, amount.tokens, model.engine.hidden_width if hidden else 0)
     paths: list[Path] = []
     sources: list[str] = []
     have = 0
-    while have < tokens:
+    while have < amount.tokens:
         path = folder / f"shard-{len(paths):04d}.npz"
         if not path.exists():
-            _write_shard(model, path, seed + len(paths), sources, contamination, hidden, progress)
+            _write_shard(model, path, amount, seed + len(paths), sources, contamination, hidden, progress)
         shard = load(path)
         sources.extend(answers(model, shard))
         have += shard.answer_tokens
@@ -157,10 +168,18 @@ def build(
 
 
 def _write_shard(
-    model: Any, path: Path, seed: int, sources: list[str], contamination: Filter, hidden: bool, progress: Progress
+    model: Any,
+    path: Path,
+    amount: Amount,
+    seed: int,
+    sources: list[str],
+    contamination: Filter,
+    hidden: bool,
+    progress: Progress,
 ) -> None:
+    began = time.monotonic()
     clean = contamination.keep(training_prompts(seed, list(sources)))
-    slots = list(generate(model, clean, SHARD_SEQUENCES, hidden, progress))
+    slots = list(generate(model, clean, amount, hidden, progress))
     arrays: dict[str, npt.NDArray[Any]] = {
         "ids": np.concatenate([np.array(s.ids, np.int32) for s in slots]),
         "lengths": np.array([len(s.ids) for s in slots], np.int32),
@@ -170,6 +189,7 @@ def _write_shard(
         "top_ids": np.concatenate([np.stack(s.top_ids) for s in slots]),
         "top_log_p": np.concatenate([np.stack(s.top_log_p) for s in slots]),
     }
+    arrays["seconds"] = np.array(time.monotonic() - began)
     if hidden:
         # The last token of a sequence was never consumed and predicts nothing: zeros stand for its state.
         end = np.zeros((1, model.engine.hidden_width), np.float16)
@@ -187,7 +207,9 @@ def load(path: Path) -> Shard:
     try:
         with np.load(path, allow_pickle=False) as z:
             hidden = z["hidden"] if "hidden" in z.files else None
-            return Shard(z["ids"], z["lengths"], z["prompts"], z["top_ids"], z["top_log_p"], hidden)
+            return Shard(
+                z["ids"], z["lengths"], z["prompts"], z["top_ids"], z["top_log_p"], hidden, float(z["seconds"])
+            )
     except (OSError, ValueError, KeyError) as error:
         raise ArmError(f"{path} is not a whole corpus shard ({error}); delete it and run distill again") from error
 

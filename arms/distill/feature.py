@@ -87,6 +87,6 @@ class FeatureTask:
         curve = (survived / max(1, starts)).tolist()
         return {
             "survival": [round(s, 3) for s in curve],
-            "tokens_per_verification": {k: round(1 + sum(curve[:k]), 3) for k in (3, 4, 5)},
+            "tokens_per_verification": {str(k): round(1 + sum(curve[:k]), 3) for k in (3, 4, 5)},
             "starts": starts,
         }

@@ -16,6 +16,7 @@ import torch
 from ..errors import ArmError
 
 Report = Callable[[str], None]
+CHECKPOINT_EVERY_S = 60.0
 
 
 class Task(Protocol):
@@ -41,7 +42,6 @@ class Settings:
     warmup_steps: int = 50
     seed: int = 0
     evaluate_every: int = 200
-    checkpoint_every_s: float = 60.0
     average: float = 0.998
     """Decay of the running average of weights that is evaluated and exported."""
 
@@ -81,10 +81,10 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     began = saved = time.monotonic()
     while step < total:
         epoch, skip = divmod(step, per_pass)
-        torch.manual_seed(settings.seed * 1_000_003 + epoch)
         for index, batch in enumerate(task.batches(np.random.default_rng((settings.seed, epoch)))):
             if index < skip:
                 continue
+            torch.manual_seed(settings.seed * 1_000_003 + step)  # a step is the same whether resumed or not
             for group in optimiser.param_groups:
                 group["lr"] = settings.learning_rate * _schedule(step, total, settings.warmup_steps)
             loss = task.loss(batch)
@@ -102,7 +102,7 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
                 report(f"step {step}/{total}  loss {recent:.3f}  {elapsed / 60:.1f} min  {_held_out(task, averaged)}")
             elif step % 20 == 0:
                 report(f"step {step}/{total}  loss {recent:.3f}  {elapsed / 60:.1f} min")
-            if time.monotonic() - saved > settings.checkpoint_every_s:
+            if time.monotonic() - saved >= CHECKPOINT_EVERY_S:
                 _save(checkpoint, identity, module, averaged, optimiser, step, elapsed, recent)
                 saved = time.monotonic()
             if step >= total:

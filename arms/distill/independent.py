@@ -64,7 +64,7 @@ class DistilTask:
         curve = (survived / max(1, starts)).tolist()
         return {
             "survival": [round(s, 3) for s in curve],
-            "tokens_per_verification": {k: round(1 + sum(curve[:k]), 3) for k in (3, 4, 5)},
+            "tokens_per_verification": {str(k): round(1 + sum(curve[:k]), 3) for k in (3, 4, 5)},
             "overlap": round(overlap / max(1, tested), 3),
             "starts": starts,
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,11 @@ def train_pair(
     out.mkdir(parents=True, exist_ok=True)
     champion_path, draft_path = out / "mini-champion.gguf", out / "mini-draft.gguf"
     filter_ = Filter.shipped()
-    began = time.monotonic()
-    paths = corpus.build(teacher, work / "corpus", tokens, recipe.seed, filter_, False, lambda n: None)
-    generation_s = time.monotonic() - began
+    paths = corpus.build(teacher, work / "corpus", corpus.Amount(tokens), recipe.seed, filter_, False, lambda n: None)
     fitted = train_champion(teacher, paths, recipe, champion_path, work, licence, report)
     champion = load_model(champion_path, threads=threads)
     data = Sequences(paths, 1024, hidden=False)
-    first = make_receipt(
-        champion_path, "champion", teacher, data, paths, filter_, fitted, generation_s, licence, asdict(recipe)
-    )
+    first = make_receipt(champion_path, "champion", teacher, data, paths, filter_, fitted, licence, asdict(recipe))
     write(champion_path, first)
     draft = Recipe(
         kind="independent",
