@@ -1,7 +1,7 @@
 """The feature draft as a proposer: it drafts from the champion's own hidden states, and falls back on nothing else.
 
-Place x of its cache needs the champion's state of token x and token x + 1. After a round the states of what the champion
-has consumed come in through `observe`, and the next round begins by feeding them; what was fed on the draft's own
+Place x of its cache needs the champion's state of token x and token x + 1. After a round the states of what the
+champion has consumed come in through `observe`, and the next round begins by feeding them; what was fed on the draft's own
 estimates is always rolled back.
 """
 
@@ -98,12 +98,11 @@ class FeatureDraft(NeuralDraft):
             self.tx = None
         super().settle(context, proposed, tested, accepted)
 
-    def twin(self, context: Sequence[int]) -> Proposer:
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         fresh = FeatureDraft(
             self.drafting, self.chain, self.policy, context[: self.state.prompt_tokens], self.stop_ids, self.longest
         )
-        fresh.states[: self.seen] = self.states[: self.seen]
-        fresh.seen = self.seen
+        fresh.observe(context, self.states[: self.seen] if hidden is None else hidden)
         fresh._feed_pairs(context, self.cache.length)
         fresh._follow(context)
         return fresh

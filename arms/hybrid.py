@@ -62,10 +62,10 @@ class Hybrid:
     def fingerprint(self) -> dict[str, object]:
         return {**self.draft.fingerprint(), **self.lookup.fingerprint(), "copying": self.copying}
 
-    def twin(self, context: Sequence[int]) -> Proposer:
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         lookup = self.lookup.twin(context)
         assert isinstance(lookup, SuffixLookup)
-        fresh = Hybrid(lookup, self.draft.twin(context))
+        fresh = Hybrid(lookup, self.draft.twin(context, hidden))
         fresh.copying = lookup.automaton.match >= lookup.min_match
         return fresh
 

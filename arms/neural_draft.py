@@ -247,7 +247,7 @@ class NeuralDraft:
             "draft_processors": self.state.fingerprint(),
         }
 
-    def twin(self, context: Sequence[int]) -> Proposer:
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         prompt = context[: self.state.prompt_tokens]
         fresh = NeuralDraft(
             self.engine, self.chain, self.policy, self.truncation, prompt, self.stop_ids, self.longest, self.output_ids

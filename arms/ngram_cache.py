@@ -149,7 +149,7 @@ class CacheLookup:
     def fingerprint(self) -> dict[str, object]:
         return {"ngram_cache": self.cache.sha256}
 
-    def twin(self, context: Sequence[int]) -> Proposer:
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         return CacheLookup(self.cache, self.maximum, self.stop_ids)
 
     def close(self) -> None:

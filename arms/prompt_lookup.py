@@ -88,7 +88,7 @@ class PromptLookup:
     def fingerprint(self) -> dict[str, object]:
         return {"ngrams": hash(frozenset(self.index.ends.items())), "indexed": self.index.indexed}
 
-    def twin(self, context: Sequence[int]) -> Proposer:
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         fresh = PromptLookup(self.maximum, self.index.sizes[-1], self.index.sizes[0], self.stop_ids)
         fresh.index.extend(context[: self.index.indexed + 1])
         return fresh

@@ -58,7 +58,10 @@ class Proposer(Protocol):
     def fingerprint(self) -> dict[str, object]:
         """Everything later proposals depend on; equal to that of a proposer freshly fed the same tokens."""
 
-    def twin(self, context: Sequence[int]) -> Proposer:
-        """A fresh proposer in the state this one should be in after ``context``, its caches fed anew as far."""
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
+        """A fresh proposer in the state this one should be in after ``context``, its caches fed anew as far.
+
+        ``hidden``: the champion's states of what it has consumed, computed anew, when `wants_hidden`.
+        """
 
     def close(self) -> None: ...

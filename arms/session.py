@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
 
+import numpy as np
+
 from .champion_side import ChampionSide
 from .draws import Draws, PhiloxDraws
 from .engine.contract import Engine, EngineError
@@ -323,17 +325,17 @@ class Session:
 
     def twin(self) -> Session:
         """A fresh session fed the same authoritative tokens; its fingerprint must equal this one's. Close it."""
-        proposer = self.proposer.twin(self.context) if self.proposer is not None else None
-        twin = Session(self.champion, self.request, self.rounds, proposer, self.draws_of, None, self.probe_rate)
+        twin = Session(self.champion, self.request, self.rounds, None, self.draws_of, None, self.probe_rate)
+        twin.side.wants_hidden = self.side.wants_hidden
         for token in self.emitted:
             twin.state.push(token)
             twin.stops.ends(token)
         twin.emitted = list(self.emitted)
         tokens = self.context[: self.cache.length]
-        for begin in range(0, len(tokens), CHUNK):
-            hidden = twin.side.feed(tokens[begin : begin + CHUNK])
-            if hidden is not None and proposer is not None:
-                proposer.observe(tokens[begin : begin + CHUNK], hidden)
+        states = [twin.side.feed(tokens[begin : begin + CHUNK]) for begin in range(0, len(tokens), CHUNK)]
+        hidden = np.concatenate([s for s in states if s is not None]) if self.side.wants_hidden and states else None
+        if self.proposer is not None:
+            twin.proposer = self.proposer.twin(self.context, hidden)
         return twin
 
     def close(self) -> None:

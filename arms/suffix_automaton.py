@@ -137,7 +137,7 @@ class SuffixLookup:
         automaton = self.automaton
         return {"automaton": (automaton.size, len(automaton.next), automaton.match, automaton.follows)}
 
-    def twin(self, context: Sequence[int]) -> Proposer:
+    def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         fresh = SuffixLookup(self.maximum, self.min_match, self.stop_ids)
         fresh._take(context[: self.automaton.size])
         return fresh

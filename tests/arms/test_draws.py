@@ -40,7 +40,7 @@ def test_philox_has_the_published_answers(key: int, counter: tuple[int, ...], ex
 
 
 @given(long_word, word, word, word, st.one_of(st.integers(1, 2**64 - 1), st.integers(1, 9)))
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_native_and_plain_python_draw_the_same(key: int, domain: int, round: int, position: int, n: int) -> None:
     drawn = _sampling.bounded(key, domain, round, position, n)
     assert drawn == bounded_reference(key, domain, round, position, n)

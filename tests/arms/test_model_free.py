@@ -22,7 +22,7 @@ texts = st.lists(st.integers(0, 2), min_size=1, max_size=50)
 
 
 @given(texts)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_the_automaton_finds_the_longest_suffix_that_ended_earlier(text: list[int]) -> None:
     automaton = SuffixAutomaton()
     for n, token in enumerate(text, 1):

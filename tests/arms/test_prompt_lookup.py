@@ -33,6 +33,7 @@ def test_the_index_finds_what_a_rescan_finds(tokens: list[int], low: int, more: 
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=20), st.integers(1, 30), st.data())
+@settings(deadline=None)
 def test_a_copy_past_the_end_reads_itself(context: list[int], k: int, data: Any) -> None:
     begin = data.draw(st.integers(1, len(context) - 1))
     whole = list(context)

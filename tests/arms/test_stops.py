@@ -6,7 +6,7 @@ import pytest
 from draftgate.arms.errors import ArmError
 from draftgate.arms.request import StopPolicy
 from draftgate.arms.stops import StopWatcher
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.letters import Letters, LettersDecoder
 
@@ -21,6 +21,7 @@ def watcher(*strings: str) -> StopWatcher:
 @given(
     st.lists(st.integers(0, 6), max_size=30), st.lists(st.text("abcé", min_size=1, max_size=4), min_size=1, max_size=3)
 )
+@settings(deadline=None)
 def test_the_text_ends_before_the_first_stop_string_and_at_the_earliest_token(
     ids: list[int], strings: list[str]
 ) -> None:
