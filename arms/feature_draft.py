@@ -1,8 +1,8 @@
 """The feature draft as a proposer: it drafts from the champion's own hidden states, and falls back on nothing else.
 
 Place x of its cache needs the champion's state of token x and token x + 1. After a round the states of what the
-champion has consumed come in through `observe`, and the next round begins by feeding them; what was fed on the draft's own
-estimates is always rolled back.
+champion has consumed come in through `observe`, and the next round begins by feeding them; what was fed on the
+draft's own estimates is always rolled back.
 """
 
 from __future__ import annotations
