@@ -94,8 +94,9 @@ def _sessions(seen: Seen) -> Answer:
 
 
 def _energy(seen: Seen) -> Answer:
-    if seen.records.evidence.audits.get("energy"):
-        return True, "an energy counter was read during this run"
+    bodies = seen.records.evidence.audits.get("energy", ())
+    if any((b.get("detail") or {}).get("measured") for b in bodies):
+        return True, f"an energy counter was read during {sum(int(b.get('n') or 0) for b in bodies):,} requests"
     return False, "no energy counter could be read; energy is not measured, which is not the same as zero"
 
 
@@ -143,7 +144,7 @@ FACTS: Sequence[tuple[str, Callable[[Seen], Answer]]] = (
     "no browser is involved; native instruction sets are in the plan")),
     ("Latency, authentication and cancellation of a companion process", lambda s: (False,
     "both models live in one process here")),
-    ("Deduplication of artifacts by file, tensor and block", lambda s: s.audit("memory_bytes", "deduplication")),
+    ("Deduplication of artifacts by file, tensor and block", lambda s: s.audit("memory_formula")),
     ("The real distribution of session lengths", _sessions),
     ("Whether energy can be measured", _energy),
     ("Exact order of stop strings, grammar, top-p, penalties and other processors", _processors),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..gates.result import GateResult, Verdict
+from .byte_table import Row, byte_rows, measurement_notes
 from .explain import Explained, explain, headline, what_would_change
 from .facts import answers
 from .gate_texts import GROUPS, LABELS
@@ -48,6 +49,8 @@ class Page:
     facts: Sequence[tuple[str, bool, str]]
     identities: Sequence[tuple[str, str]]
     machine: Sequence[tuple[str, str]]
+    bytes: Sequence[Row]
+    measurement: Sequence[tuple[str, str]]
     sources: Sequence[Source] = SOURCES
     labels: Mapping[str, str] = field(default_factory=lambda: LABELS)
 
@@ -86,6 +89,8 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
         facts=answers(records, by_id),
         identities=_identities(plan, verdict.plan_id),
         machine=_machine(records),
+        bytes=byte_rows(records),
+        measurement=measurement_notes(records),
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from ...gates.intervals import estimate
+from ...gates.pairs import paired
 from ...gates.result import Verdict
 from ..records import RunRecords
 from ..speedups import OVERALL, speed_cells
@@ -98,15 +101,19 @@ def trade_offs(records: RunRecords) -> pd.DataFrame:
 
 
 def energy_ratios(records: RunRecords) -> Mapping[str, float]:
-    """Joules a token relative to champion-alone, from the run's energy audits; empty where not measured."""
-    per_token: dict[str, float] = {}
-    for body in records.evidence.audits.get("energy", ()):
-        detail = body.get("detail") or {}
-        for arm, value in (detail.get("joules_per_token") or {}).items():
-            if isinstance(value, int | float) and value > 0:
-                per_token[str(arm)] = float(value)
-    base = per_token.get(BASELINE)
-    return {arm: value / base for arm, value in per_token.items()} if base else {}
+    """Energy a token relative to champion-alone, by arm; empty where the machine did not tell it."""
+    requests = records.table("requests")
+    if "energy_uj" not in requests or pd.to_numeric(requests["energy_uj"], errors="coerce").dropna().empty:
+        return {}
+    weights = records.evidence.weights()
+    ratios = {BASELINE: 1.0}
+    for arm in records.arms:
+        pairs = paired(records.evidence, arm, BASELINE, "energy_uj", per_token=True) if arm != BASELINE else None
+        if pairs is not None and all(s in pairs.values for s, w in weights.items() if w > 0):
+            mean = estimate(pairs.values, {s: weights.get(s, 0.0) for s in pairs.values}).overall.mean
+            if math.isfinite(mean):
+                ratios[arm] = math.exp(mean)
+    return ratios
 
 
 def frontier(costs: pd.DataFrame) -> list[bool]:

@@ -149,6 +149,25 @@ def test_break_even_is_the_gates_own_number(records: RunRecords) -> None:
     assert (curve["lower"] <= curve["ratio"]).all() and (curve["ratio"] <= curve["upper"]).all()
 
 
+def test_energy_is_drawn_where_it_was_measured_and_never_taken_for_zero(
+    records: RunRecords, shared_run: SyntheticRun
+) -> None:
+    from dataclasses import replace
+
+    assert pareto.energy_ratios(records) == {}
+    assert "not measured" in draw("pareto", records, shared_run.verdict).svg
+    requests = records.table("requests").copy()
+    requests["energy_uj"] = requests["new_tokens"] * requests["arm"].map(
+        {"neural_draft": 80, "prompt_lookup": 90}
+    ).fillna(100)
+    measured = RunRecords(records.path, replace(records.evidence, requests=requests))
+    ratios = pareto.energy_ratios(measured)
+    assert ratios["neural_draft"] == pytest.approx(0.8) and ratios["champion_alone"] == 1
+    figure = draw("pareto", measured, shared_run.verdict)
+    assert "energy a token" in figure.svg and "not measured" not in figure.svg
+    assert figure.table["energy_ratio"].notna().all()
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
 def test_the_frontier_is_what_nothing_dominates(costs: list[tuple[int, int, int]]) -> None:
     found = pareto.frontier(pd.DataFrame(costs, columns=["a", "b", "c"]))

@@ -1,4 +1,4 @@
-"""The action, the hooks and the examples: they call what exists, paste nothing into a shell, and pass the verdict on."""
+"""The action, the hooks and the examples: they call what exists, paste nothing into a shell, pass the verdict on."""
 
 from __future__ import annotations
 
