@@ -206,9 +206,7 @@ def _plan(
         "analysis_version": ANALYSIS_VERSION,
         "parent": dict(parent) if parent is not None else None,
         "champion": facts["champion"],
-        "draft": None
-        if facts["draft"] is None
-        else facts["draft"] | {"receipt_sha256": conf.get("draft_receipt_sha256")},
+        "draft": facts["draft"],
         "candidate": conf["arms"]["candidate"],
         "arms": [arm_entry(name, arm) for name, arm in conf["arms"]["entries"].items()],
         "stop_token_ids": facts["stop_token_ids"],

@@ -79,12 +79,11 @@ def _signatures(args: argparse.Namespace, run_dir: Any, report: Any) -> None:
 
 
 def _replay(run_dir: Any, services: Any, report: Any) -> None:
-    """Whatever the proofs answer: an object or mapping with ``ok``, or an iterable of audit bodies."""
+    """The proofs' own audit of every decision on record (`gates/proofs/replay.py`)."""
     found = services.replay(run_dir.path)
-    bodies = [found] if isinstance(found, dict) or hasattr(found, "ok") else list(found)
-    for body in bodies:
-        good = body["ok"] if isinstance(body, dict) else body.ok
-        n = body.get("n", 0) if isinstance(body, dict) else getattr(body, "n", 0)
-        name = body.get("name", "replay") if isinstance(body, dict) else "replay"
-        line = f"{name}: {n} decisions re-derived" if good else f"{name}: does not re-derive what was recorded: {body}"
-        (report.checked if good else report.problems).append(line)
+    body = found if isinstance(found, dict) else found.finding().body()
+    if body["ok"]:
+        report.checked.append(f"replay: {body['n']} decisions re-derived, every one as recorded")
+    else:
+        said = body.get("detail", {}).get("mismatches") or body.get("detail", {}).get("reason") or "nothing to replay"
+        report.problems.append(f"replay: not what was recorded: {said}")
