@@ -107,8 +107,9 @@ def check_battery(
     prompts: Sequence[Sequence[int]],
     free_tokens: int = FREE_TOKENS,
     most: int | None = None,
+    method: str = "residual",
 ) -> Finding:
-    """Every variant of every prompt on the arm ``spec``; at most ``most`` of them."""
+    """Every variant of every prompt on the arm ``spec``; at most ``most`` of them. ``method`` as in `Auditor`."""
     greedy = is_greedy(decoding)
     alone = build_arm({"name": "champion_alone", "kind": "champion_alone"}, champion, None, decoding)
     stop_ids = tuple(champion.tokenizer.stop_ids)
@@ -130,7 +131,7 @@ def check_battery(
             if greedy:
                 found = _compare(variant, completion, free, champion)
             else:
-                auditor = Auditor(model, draft, decoding, {arm.name: spec})
+                auditor = Auditor(model, draft, decoding, {arm.name: spec}, method)
                 result = auditor.replay([from_completion(variant.request, arm.name, completion)])
                 found = result.mismatches[0].body() if result.mismatches else None
             if found is not None:

@@ -223,6 +223,7 @@ def check_enumeration(families: Iterable[Family], specs: Specs = arms_of) -> Fin
             try:
                 account, found = enumerate_family(family, spec)
             except AssertionError as error:
+                paths += 1
                 wrong.append({"family": family.name, "arm": spec["name"], "reason": str(error)})
                 continue
             paths += account.paths

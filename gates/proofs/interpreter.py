@@ -78,6 +78,8 @@ class Case:
     stop_strings: Sequence[str] = ()
     decoding: Mapping[str, Any] = field(default_factory=dict)
     probe_rate: float = 0.0
+    method: str = "residual"
+    """``sampler-match``: the champion draws at every row, and a proposal is kept when it is that token."""
 
 
 class Interpreter:
@@ -226,6 +228,11 @@ class Interpreter:
             self._rejected = token != proposed
             return token
         q = self._law(step.tokens)
+        if self.case.method == "sampler-match":
+            step.decisions += 1
+            token = token_at(q, self.chance.uniform(ONE, "target_baseline", number, i))
+            self._rejected = token != proposed
+            return token
         p_y = ONE if guess.rows is None else int(guess.rows[i][proposed])
         if p_y == 0:
             raise LawError(f"proposal {i} has no mass where it was drawn")

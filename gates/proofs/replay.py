@@ -92,6 +92,8 @@ class Auditor:
     draft: Any | None
     decoding: Mapping[str, Any]
     arms: Mapping[str, Mapping[str, Any]]
+    method: str = "residual"
+    """Of the stochastic round: ``residual`` (as shipped) or ``sampler-match`` (a declared variant, as exact)."""
 
     def replay(self, traces: Iterable[Trace]) -> ReplayResult:
         """Raises nothing for a wrong record: that is a mismatch."""
@@ -140,6 +142,7 @@ class Auditor:
             stop_strings=trace.stop_strings,
             decoding=decoding,
             probe_rate=float(spec.get("probe_rate", 0.0)),
+            method=self.method,
         )
         reading = Reading(engine, len(trace.prompt) + trace.max_new_tokens + 1)
         guesser = guesser_of(spec, self.champion, self.draft, self.decoding, case, trace, grammar)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ...evidence import Evidence
 from ...registry import build_check
@@ -97,7 +97,7 @@ def detectors(run: Run, deterministic: bool) -> Iterator[tuple[str, Callable[[],
         yield "gate exact-greedy", lambda: gate_alarm("exact-greedy", evidence)
     yield "gate liveness", lambda: gate_alarm("liveness", evidence)
     yield "gate reliability", lambda: gate_alarm("reliability", evidence)
-    auditor = Auditor(champion, draft, world.decoding, {str(world.spec["name"]): world.spec})
+    auditor = Auditor(champion, draft, world.decoding, {str(world.spec["name"]): world.spec}, world.method)
     yield "audit replay", lambda: auditor.replay(run.traces).finding()
     yield "audit timing_shape", lambda: check_timing_shape(_candidate_rounds(run))
     yield "audit fresh_state", lambda: _fresh(world, run.seed)
@@ -111,8 +111,9 @@ def detectors(run: Run, deterministic: bool) -> Iterator[tuple[str, Callable[[],
     if deterministic:
         yield f"audit {'greedy_battery' if world.greedy else 'battery'}", lambda: _ends(world, run.seed)
         ids = [[*t.prompt, *t.output] for t in run.traces[:2]]
-        yield "audit conformance", lambda: check_conformance(champion.engine, ids)
-        yield "audit causality", lambda: check_causality(champion.engine, ids)
+        engine = cast(Any, champion.engine)
+        yield "audit conformance", lambda: check_conformance(engine, ids)
+        yield "audit causality", lambda: check_causality(engine, ids)
         if not world.greedy:
             yield "audit enumeration", lambda: check_enumeration(families(), lambda f: [_neural(f)])
 
@@ -130,7 +131,7 @@ def _accounting(run: Run) -> Finding:
     rounds: dict[str, list[Any]] = {}
     for row in run.rounds.to_dict("records"):
         rounds.setdefault(str(row["request_id"]), []).append(row)
-    requests = run.requests.to_dict("records")
+    requests: list[Any] = run.requests.to_dict("records")
     limits = {str(r["request_id"]): run.world.tokens for r in requests}
     drafts = [str(run.world.spec["name"])] if run.world.spec["kind"] == "neural_draft" else []
     return check_accounting(requests, rounds, limits, drafts)
@@ -151,4 +152,4 @@ def _fresh(world: World, seed: int) -> Finding:
 def _ends(world: World, seed: int) -> Finding:
     champion, draft = world.models(seed)
     prompts = [[(3 * i + j) % STOP for j in range(3)] for i in range(4)]
-    return check_battery(world.spec, champion, draft, world.decoding, prompts)
+    return check_battery(world.spec, champion, draft, world.decoding, prompts, method=world.method)

@@ -51,6 +51,8 @@ class _Replace(ast.NodeTransformer):
 
     def _replace_run(self, block: list[ast.stmt]) -> list[ast.stmt]:
         assert isinstance(self.old, list)
+        if not block:
+            return block
         out: list[ast.stmt] = []
         i, size = 0, len(self.old)
         while i < len(block):

@@ -39,6 +39,8 @@ class World:
     """The draft's output vocabulary is reduced to so many tokens."""
     prompts: int = PROMPTS
     tokens: int = TOKENS
+    method: str = "residual"
+    """How a rejection is replaced: as shipped, or by a declared variant the auditor knows."""
     refit: Callable[[ToyModel, ToyModel], tuple[ToyModel, ToyModel]] | None = None
     """A fault in the models or the engine's own code: applied wherever they are loaded."""
     rot: Callable[[ToyModel], ToyModel] | None = None
