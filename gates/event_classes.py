@@ -8,7 +8,7 @@ from typing import Any
 
 from .evidence import Evidence
 
-AUDITS = ("greedy_battery", "replay", "fresh_state")
+AUDITS = ("greedy_battery", "battery")
 
 
 def event_classes(evidence: Evidence) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ..harness.freeze import load_plan, plan_id
 from ..harness.journal import live_records
 from ..harness.ledger import LedgerReading, read_ledger
 from ..harness.rundir import RunDir
+from .private_outputs import PrivateOutputs
 
 REQUIRED_TABLES = ("requests", "rounds")
 FRAMES = ("requests", "rounds", "memory", "shadow", "scores")
@@ -59,6 +60,8 @@ class Evidence:
 
     decision_card: Mapping[str, Any] | None = None
     """Computed at freeze; None when the plan has none, or its bytes are not those the plan is bound to."""
+    outputs: Callable[[Iterable[str]], Mapping[str, list[int]]] | None = None
+    """Token ids of answers by request id, where the private folder is at hand: for messages, never for a decision."""
     method: str = "section-3"
     """How intervals of paired means are made; others are for the multiverse."""
     given: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
@@ -151,6 +154,7 @@ def load_evidence(run_dir: Path | str) -> Evidence:
         deviations=tuple(deviations),
         canaries=tuple(canaries),
         decision_card=card,
+        outputs=PrivateOutputs(root),
         table_problems=tuple(problems),
         **frames,
     )

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from .evidence import Evidence
 from .result import GateResult
 
+MEASUREMENTS = ("cold_loads", "contention", "memory_formula", "energy", "overhead")
+"""Audit records that measure and decide nothing by themselves."""
+
 
 def not_shown(evidence: Evidence, results: Sequence[GateResult]) -> list[str]:
     """Sentences, from the general to this run's own gaps."""
@@ -32,6 +35,12 @@ def not_shown(evidence: Evidence, results: Sequence[GateResult]) -> list[str]:
             lines.append(f"{result.id}: the plan declares it not applicable.")
         elif result.status == "not-measured" or (result.requirement, result.status) == ("if-available", "inconclusive"):
             lines.append(f"{result.id}: {result.reason}.")
+    for name, bodies in evidence.audits.items():
+        bad = [b for b in bodies if not b.get("ok")]
+        if bad and name in MEASUREMENTS:
+            lines.append(
+                f"What the measurement {name} would have shown: {(bad[0].get('detail') or {}).get('reason', 'failed')}."
+            )
     asked = {r.id for r in results}
     for name, what in (("energy", "Energy"), ("control", "That the clock was true: no control arm was asked for")):
         if name not in asked:

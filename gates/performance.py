@@ -16,7 +16,8 @@ Array = npt.NDArray[np.float64]
 
 
 def speedup_ecdf(pairs: Paired, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """Empirical distribution of per-prompt speed-up exp(−y), y averaged over blocks: stratum ("*" is all), speedup, share.
+    """Empirical distribution of per-prompt speed-up exp(−y), y averaged over blocks: stratum ("*" is all), speedup,
+    share.
 
     "*" weights the strata by ``weights`` (equal when None), so that a stratum of many prompts does not speak for all.
     """
@@ -38,7 +39,8 @@ def speedup_ecdf(pairs: Paired, weights: Mapping[str, float] | None = None) -> p
 
 
 def quantile_ratios(pairs: Paired, levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
-    """Candidate's quantile of the outcome over champion-alone's, per stratum and level: the whole shape, not its middle."""
+    """Candidate's quantile of the outcome over champion-alone's, per stratum and level: the whole shape, not its
+    middle."""
     lines = [
         {"stratum": s, "level": q, "ratio": float(np.nanquantile(arm, q) / np.nanquantile(base, q))}
         for s, (arm, base) in pairs.raw.items()
@@ -48,7 +50,8 @@ def quantile_ratios(pairs: Paired, levels: Sequence[float] = (0.05, 0.25, 0.5, 0
 
 
 def totals_ratio(pairs: Paired, weights: Mapping[str, float] | None = None) -> float:
-    """Weighted total time of the arm over champion-alone's; NaN without pairs. (Its interval is in the gate `speedup`.)"""
+    """Weighted total time of the arm over champion-alone's; NaN without pairs. (Its interval is in the gate
+    `speedup`.)"""
     top = bottom = 0.0
     for stratum, (arm, base) in pairs.raw.items():
         w = 1.0 if weights is None else weights.get(stratum, 0.0)
@@ -57,7 +60,8 @@ def totals_ratio(pairs: Paired, weights: Mapping[str, float] | None = None) -> f
 
 
 def per_token(evidence: Evidence) -> pd.DataFrame:
-    """Per arm and stratum over warm requests: mean TTFT (ms), decode time per further token (TPOT, ms), tokens a second.
+    """Per arm and stratum over warm requests: mean TTFT (ms), decode time per further token (TPOT, ms), tokens a
+    second.
 
     TPOT = (total − TTFT) / (tokens − 1), requests of one token left out. Empty when the table lacks the columns.
     """

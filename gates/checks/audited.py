@@ -75,7 +75,8 @@ class LogitConformance(AuditCheck):
 class Reliability(AuditCheck):
     id = "reliability"
     asks = "Did no request fail, and does a failure end visibly, without output twice?"
-    audits = ("reliability",)
+    audits = ("reliability", "timing_shape")
+    needed = ("reliability",)
 
     def also_bad(self, evidence: Evidence) -> list[tuple[str, Mapping[str, Any]]]:
         frame = evidence.requests

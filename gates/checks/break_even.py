@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -66,20 +66,23 @@ class Loads:
     """Draft loads in fresh processes: their mean and its variance. Their uncertainty comes from loads, not from
     prompts."""
 
-    def __init__(self, nanoseconds: np.ndarray[Any, Any]) -> None:
-        self.n = len(nanoseconds)
-        self.mean = float(nanoseconds.mean()) if self.n else 0.0
-        self.variance = float(nanoseconds.var(ddof=1)) / self.n if self.n > 1 else 0.0
+    def __init__(self, load: np.ndarray[Any, Any], start: np.ndarray[Any, Any]) -> None:
+        """``load`` and ``start`` (the first forward call: allocation and initialisation) in nanoseconds."""
+        self.n = len(load)
+        self.mean = sum(float(x.mean()) for x in (load, start) if len(x))
+        self.variance = sum(float(x.var(ddof=1)) / len(x) for x in (load, start) if len(x) > 1)
 
 
 def draft_loads(evidence: Evidence) -> Loads | str:
     """Cold loads of the draft; none are needed where the candidate has no draft. A sentence when there are too few."""
     if residency(evidence) == "champion":
-        return Loads(np.empty(0))
+        return Loads(np.empty(0), np.empty(0))
     found: list[float] = []
+    start: list[float] = []
     for body in evidence.audits.get("cold_loads", ()):
-        values = _draft_values(body.get("detail") or {})
-        found += [float(x) for x in values if isinstance(x, (int, float)) and math.isfinite(x) and x > 0]
+        detail = body.get("detail") or {}
+        found += _positive(_draft_values(detail))
+        start += _positive(detail.get("draft_first_forward_ns") or ())
     frame = evidence.requests
     if not found and {"arm", "unit", "draft_load_ns", "entry"} <= set(frame.columns):
         cold = frame[((frame["arm"] == evidence.candidate) & (frame["entry"] == "cold")).to_numpy()]
@@ -87,7 +90,11 @@ def draft_loads(evidence: Evidence) -> Loads | str:
         found = [x for x in once if math.isfinite(x) and x > 0]
     if len(found) < FEWEST_LOADS:
         return f"{len(found)} cold loads of the draft; the cost of loading it needs at least {FEWEST_LOADS}"
-    return Loads(np.array(found))
+    return Loads(np.array(found), np.array(start))
+
+
+def _positive(values: Iterable[Any]) -> list[float]:
+    return [float(x) for x in values if isinstance(x, (int, float)) and math.isfinite(x) and x > 0]
 
 
 def _draft_values(detail: Mapping[str, Any]) -> list[Any]:

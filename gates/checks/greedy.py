@@ -10,9 +10,12 @@ import pandas as pd
 from ..check import Check, frozen
 from ..event_classes import event_classes
 from ..evidence import BASELINE, Evidence
+from ..private_outputs import first_difference
 from ..result import GateResult
 
 KEYS = ["stratum", "prompt_id", "block", "turn"]
+AUDITS = ("greedy_battery", "greedy_identity", "replay", "enumeration", "fresh_state")
+"""One of these that is not in order fails the gate; their mismatches name the place."""
 SAME = ["output_digest", "new_tokens", "finish_reason"]
 
 
@@ -55,9 +58,8 @@ class ExactGreedy(Check):
             examples = mismatches(evidence, wrong)
             details["examples"] = examples
             said = describe(examples[0]) if examples else failed[0]
-            return self.result(
-                "fail", f"{len(wrong)} of {len(merged)} answers differ from champion-alone: {said}", **common
-            )
+            what = f"{len(wrong)} of {len(merged)} answers differ from champion-alone" if len(wrong) else failed[0]
+            return self.result("fail", f"{what}: {said}" if said != what else what, **common)
         other = _other_arm_differs(evidence)
         if other:
             return self.result("inconclusive", other, **common)
@@ -121,32 +123,31 @@ def _by_stratum(merged: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def mismatches(evidence: Evidence, wrong: pd.DataFrame, most: int = 5) -> list[dict[str, Any]]:
-    """The first mismatches, with position, tokens and margin where an audit looked at them."""
+    """The first mismatches, with position and tokens where an audit or the private answers show them."""
     seen: dict[str, Mapping[str, Any]] = {}
-    loose: list[Mapping[str, Any]] = []
-    for bodies in evidence.audits.values():
-        for body in bodies:
+    for name in AUDITS:
+        for body in evidence.audits.get(name, ()):
             for found in (body.get("detail") or {}).get("mismatches") or ():
-                if isinstance(found, Mapping):
-                    seen.setdefault(str(found.get("request_id", found.get("request", ""))), found)
-                    loose.append(found)
+                if isinstance(found, Mapping) and not body.get("ok"):
+                    seen.setdefault(str(found.get("request_id", "?")), found)
+    if wrong.empty:
+        return [{"request": request, **_where(found)} for request, found in list(seen.items())[:most]]
     out = []
-    for _, row in wrong.head(most).iterrows():
+    first = wrong.head(most)
+    ids = [*first.get("request_id", ()), *first.get("request_id_champion", ())]
+    answers = evidence.outputs(ids) if evidence.outputs is not None else {}
+    for _, row in first.iterrows():
         request = str(row.get("request_id", f"{row['stratum']}/{row['prompt_id']}/{row['block']}"))
-        out.append(
-            {
-                "request": request,
-                "stratum": str(row["stratum"]),
-                "prompt": str(row["prompt_id"]),
-                "block": int(row["block"]),
-                "tokens": int(row["new_tokens"]),
-                "champion_tokens": int(row["new_tokens_champion"]),
-                "finish_reason": str(row["finish_reason"]),
-                "champion_finish_reason": str(row["finish_reason_champion"]),
-                **_where(seen.get(request, {})),
-            }
-        )
-    return out or [{"request": str(f.get("request_id", f.get("request", "?"))), **_where(f)} for f in loose[:most]]
+        mine, base = answers.get(request), answers.get(str(row.get("request_id_champion")))
+        at = first_difference(mine, base) if mine is not None and base is not None else {}
+        out.append({
+            "request": request, "stratum": str(row["stratum"]), "prompt": str(row["prompt_id"]), "block":
+            int(row["block"]),
+            "tokens": int(row["new_tokens"]), "champion_tokens": int(row["new_tokens_champion"]),
+            "finish_reason": str(row["finish_reason"]), "champion_finish_reason": str(row["finish_reason_champion"]),
+            **at, **_where(seen.get(request, {})),
+        })  # fmt: skip
+    return out
 
 
 def _where(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,8 +174,8 @@ def describe(example: Mapping[str, Any]) -> str:
 
 def _failed_audits(evidence: Evidence) -> list[str]:
     return [
-        f"audit {name}: {body.get('detail') or 'not ok'}"
-        for name in ("greedy_battery", "fresh_state")
+        f"audit {name} is not in order ({body.get('n', 0)} checked)"
+        for name in AUDITS
         for body in evidence.audits.get(name, ())
         if not body.get("ok")
     ]

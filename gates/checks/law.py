@@ -13,7 +13,7 @@ from ..result import GateResult
 
 REPLAYED = ("replay", "enumeration")
 """Audits without which nothing passes."""
-ALSO = ("fresh_state", "monte_carlo", "joint", "proofs")
+ALSO = ("battery", "fresh_state", "monte_carlo", "pit")
 """Audits that fail the gate where they are there and not in order."""
 
 

@@ -88,6 +88,11 @@ class Complete(Check):
         if foreign:
             problems.append(f"{len(foreign)} records were never scheduled, first {_name(foreign[0])}")
         problems += _rounds_without_request(evidence)
+        problems += [
+            f"accounting: {(body.get('detail') or {}).get('reason', 'counts contradict each other')}"
+            for body in evidence.audits.get("accounting", ())
+            if not body.get("ok")
+        ]
         details = {
             "scheduled": len(scheduled),
             "recorded": len(frame),

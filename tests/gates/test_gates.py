@@ -165,6 +165,28 @@ def test_exact_greedy_names_the_mismatch() -> None:
     assert "40 tokens" in ask("exact-greedy", requests(GOOD, lambda f: f.index == row, new_tokens=40)).reason
 
 
+def test_the_private_answers_show_where_they_part() -> None:
+    row = GOOD.requests.index[mine(GOOD.requests)][7]
+    wrong = requests(GOOD, lambda f: f.index == row, output_digest="other")
+    request = str(GOOD.requests.loc[row, "request_id"])
+    answers = {request: [5, 6, 7], request.replace("prompt_lookup", "champion_alone"): [5, 9, 7]}
+    result = ask("exact-greedy", wrong.replace(outputs=lambda ids: {i: answers[i] for i in ids}))
+    assert f"{request}, position 1: token 6 where the champion has 9" in result.reason
+    assert "1 of 480 answers" in ask("exact-greedy", wrong).reason  # withheld: still a failure
+
+
+def test_audits_that_nobody_else_reads_count() -> None:
+    def bad(name: str) -> Evidence:
+        return GOOD.replace(
+            audits={**GOOD.audits, name: [{"name": name, "ok": False, "n": 3, "detail": {"reason": "seen"}}]}
+        )
+
+    assert ask("complete", bad("accounting")).status == "invalid"
+    assert ask("reliability", bad("timing_shape")).status == "fail"
+    for name in ("greedy_battery", "replay", "enumeration", "fresh_state"):
+        assert ask("exact-greedy", bad(name)).status == "fail" and name in ask("exact-greedy", bad(name)).reason
+
+
 def test_exact_greedy_needs_its_event_classes_and_its_referent() -> None:
     few = GOOD.replace(rounds=GOOD.rounds.head(40))
     assert ask("exact-greedy", few).status == "inconclusive" and "accepted_all" in ask("exact-greedy", few).reason
