@@ -149,6 +149,7 @@ class ChainState:
         self.chain = chain
         self.history: list[int] = list(prompt)
         self.prompt_tokens = len(self.history)
+        self._plain = chain.plain
         self.entropy = 0.0
         """Of the last row processed by `masses` with entropy, nats."""
         self.grammar = chain.grammar.open() if chain.grammar is not None else None
@@ -194,17 +195,21 @@ class ChainState:
         """
         if self.chain.greedy:
             return self._one_hot(self.argmax(logits), out)
-        edits, mask = self.edits(logits)
+        edits, mask = (None, None) if self._plain else self.edits(logits)
         row, self.entropy = law.row(logits, self.chain.scale, self.chain.truncation, out, edits, mask, entropy)
         return row
 
     def argmax(self, logits: npt.NDArray[np.float32]) -> int:
         """The greedy choice after the history so far. Raises RowError."""
+        if self._plain:
+            return law.argmax(logits)
         edits, mask = self.edits(logits)
         return law.argmax(logits, edits, mask)
 
     def peak(self, logits: npt.NDArray[np.float32]) -> tuple[int, float, float]:
         """(argmax, entropy in nats, probability of the argmax); at temperature 0 the latter two are those at 1."""
+        if self._plain:
+            return law.peak(logits, self.chain.scale)
         edits, mask = self.edits(logits)
         return law.peak(logits, self.chain.scale, edits, mask)
 
@@ -217,8 +222,6 @@ class ChainState:
 
     def edits(self, logits: npt.NDArray[np.float32]) -> tuple[Edits | None, npt.NDArray[np.uint32] | None]:
         """What replaces logits at this point of the history, and the grammar's mask."""
-        if self.chain.plain:
-            return None, None
         banned = self.banned()
         edits: Edits | None = None
         if self._table is not None:

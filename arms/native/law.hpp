@@ -38,7 +38,8 @@ struct Sifted {
 struct Kernels {
   const char* name;
   RowScan (*scan)(const float* logits, std::size_t n);
-  // weights[i] = 2^t as float32 in [0, 1]; t = max((x - maximum) * scale, -64); the moment only when asked for
+  // weights[i] = 2^t as float32 in [0, 1]; t = max((x - maximum) * scale, -64); the moment only when asked for;
+  // weights may be null when only the sums are wanted
   RowWeights (*weigh)(const float* logits, std::size_t n, float maximum, float scale, float* weights, bool moment);
   // masses[i] = floor(E_i * 2^48 / sum), the remainder to the largest mass, lowest id
   void (*normalise)(const float* weights, std::size_t n, std::uint64_t sum, std::uint64_t* masses);

@@ -76,7 +76,12 @@ const float* edited(const Logits& logits, const std::optional<Ids>& ids, const s
 }
 
 std::vector<float>& edit_scratch() { static thread_local std::vector<float> scratch; return scratch; }
-std::vector<float>& weight_scratch() { static thread_local std::vector<float> scratch; return scratch; }
+
+float* weight_scratch(std::size_t n) {
+  static thread_local std::vector<float> scratch;
+  if (scratch.size() < n) scratch.resize(n);
+  return scratch.data();
+}
 
 std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top_k, std::uint64_t top_p,
                             std::uint64_t min_p, std::uint64_t typical_p, MassesOut out, std::optional<Ids> ids,
@@ -87,12 +92,11 @@ std::tuple<int, double> row(const Logits& logits, float scale, std::uint64_t top
   if (!x) return {kNonFinite, 0.0};
   const RowScan scan = active->scan(x, n);
   if (scan.status != kFine) return {scan.status, 0.0};
-  auto& weights = weight_scratch();
-  if (weights.size() < n) weights.resize(n);
+  float* weights = weight_scratch(n);
   const Truncation cut{top_k, top_p, min_p, typical_p};
-  const RowWeights sums = active->weigh(x, n, scan.maximum, scale, weights.data(), entropy && !cut.any());
-  if (cut.any()) return {kFine, truncated(*active, weights.data(), n, sums.sum, cut, out.data(), entropy)};
-  active->normalise(weights.data(), n, sums.sum, out.data());
+  const RowWeights sums = active->weigh(x, n, scan.maximum, scale, weights, entropy && !cut.any());
+  if (cut.any()) return {kFine, truncated(*active, weights, n, sums.sum, cut, out.data(), entropy)};
+  active->normalise(weights, n, sums.sum, out.data());
   return {kFine, entropy ? entropy_nats(sums.sum, sums.first_moment) : 0.0};
 }
 
@@ -111,9 +115,7 @@ std::tuple<int, std::int64_t, double, double> peak(const Logits& logits, float s
   if (!x) return {kNonFinite, 0, 0.0, 0.0};
   const RowScan scan = active->scan(x, logits.size());
   if (scan.status != kFine) return {scan.status, 0, 0.0, 0.0};
-  auto& weights = weight_scratch();
-  if (weights.size() < logits.size()) weights.resize(logits.size());
-  const RowWeights sums = active->weigh(x, logits.size(), scan.maximum, scale, weights.data(), true);
+  const RowWeights sums = active->weigh(x, logits.size(), scan.maximum, scale, nullptr, true);
   return {kFine, static_cast<std::int64_t>(scan.argmax), entropy_nats(sums.sum, sums.first_moment),
           static_cast<double>(kTopWeight) / static_cast<double>(sums.sum)};
 }
