@@ -15,7 +15,7 @@ from .gate_texts import gate_text
 from .markdown import code, safe, table
 from .numbers import NONE, interval, quantity
 from .records import RunRecords, load_records
-from .speedups import speed_cells
+from .speedups import Cell, speed_cells
 
 SHOWN = ("speedup", "no-regression", "tail", "ttft", "break-even", "beats-lookup", "memory", "energy")
 
@@ -96,10 +96,17 @@ def rows(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
             listed.append((gate_text(id).title, cells))
     speeds = [speed_cells(s.records, s.records.candidate) for s in sides]
     for name in dict.fromkeys(n for c in speeds for n in c):
-        cells = [f"{c[name].value:.3f}× [{c[name].low:.3f}, {c[name].high:.3f}]" if name in c else NONE for c in speeds]
+        cells = [_speed(c.get(name)) for c in speeds]
         listed.append((f"speed-up, {name.replace('_', ' ')}", cells))
     listed.append(("not passed", [_open(s.verdict) for s in sides]))
     return listed
+
+
+def _speed(cell: Cell | None) -> str:
+    if cell is None:
+        return NONE
+    limits = interval((cell.low, cell.high), "ratio")
+    return quantity(cell.value, "ratio") + ("" if limits == NONE else f" {limits}")
 
 
 def _verdict(verdict: Verdict) -> str:

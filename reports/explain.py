@@ -75,7 +75,8 @@ def explain(result: GateResult) -> Explained:
 
 def _found(result: GateResult) -> str:
     reason = result.reason.strip() or "no reason was given"
-    return reason[0].upper() + reason[1:] + ("" if reason.endswith((".", "!", "?")) else ".")
+    first = reason if "_" in reason.split(":")[0].split(" ")[0] else reason[0].upper() + reason[1:]
+    return first + ("" if reason.endswith((".", "!", "?")) else ".")
 
 
 def _why(result: GateResult, text: GateText) -> str:
@@ -98,7 +99,7 @@ def _why(result: GateResult, text: GateText) -> str:
         word = "fails" if status == "fail" else "stays open"
         return f"It {word} because of {where}; every stratum has to hold, and no average makes up for one."
     return {
-        "pass": "It passes: the check found nothing against it.",
+        "pass": _within(result, text) or "It passes: the check found nothing against it.",
         "fail": "It fails: what was found is enough by itself, and nothing else can outweigh it.",
         "inconclusive": "It stays open, and an open gate never counts as passed.",
         "not-measured": "It was not measured, and what is not measured is not passed"
@@ -110,6 +111,17 @@ def _why(result: GateResult, text: GateText) -> str:
         "not-applicable": "The plan fixed beforehand that it does not apply.",
         "invalid": "What was recorded cannot be used to answer the question, so no verdict on the draft is possible.",
     }[status]
+
+
+def _within(result: GateResult, text: GateText) -> str:
+    """Why an equality holds, where the whole interval lies inside its margin."""
+    if text.bound != "within" or result.interval is None or result.threshold is None:
+        return ""
+    centre = 1.0 if result.unit == "ratio" else 0.0
+    if max(abs(x - centre) for x in result.interval) > result.threshold - centre:
+        return ""
+    shown, rule = interval(result.interval, result.unit), bound(text.bound, result.threshold, result.unit)
+    return f"It passes because the whole interval {shown} lies {rule}, not merely because no difference was found."
 
 
 def not_passed(result: GateResult) -> str:

@@ -18,7 +18,7 @@ class GateText:
     """The question, as a sentence."""
     matters: str
     """Why a wrong answer would hurt a user."""
-    bound: Literal[">=", "<=", "=", ""] = ""
+    bound: Literal[">=", "<=", "=", "within", ""] = ""
     """Which side of the threshold passes; empty where there is no number to compare."""
     label: Label = "measured"
     change: str = ""
@@ -68,7 +68,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Exactness of the law",
         "Do sampled answers follow the champion's own distribution?",
         "A biased sampler changes what users read without any visible error.",
-        "<=",
+        "within",
         label="derived",
         change="Repair the sampling path, or score more tokens if the interval is merely too wide.",
         settle="More scored tokens, until the interval of the shift lies inside the bound or outside it.",
@@ -97,7 +97,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Controls",
         "Does the clock see nothing where there is nothing, and a planted 5 % slowdown as 5 %?",
         "If the controls miss, every timing below is in doubt, so the timing gates can then only be inconclusive.",
-        "<=",
+        "within",
         change="Run on a quieter machine or with more blocks; a miss here never condemns the draft.",
         settle="A quieter machine or more blocks; a miss here never condemns the draft.",
         group="performance",
@@ -165,6 +165,7 @@ GATE_TEXTS: Mapping[str, GateText] = {
         "Liveness",
         "Is the draft still accepted as often at the end of the run as at the start?",
         "Caches that drift apart show up as slowly falling acceptance.",
+        ">=",
         label="measured",
         change="Look for state that leaks between requests.",
         settle="Canary requests at start, middle and end of the run.",

@@ -45,15 +45,17 @@ def _signed(text: str) -> str:
 
 def interval(limits: Sequence[float | None] | None, unit: str = "") -> str:
     """Both limits as ``[low, high]``; an en dash where there is no interval."""
-    if limits is None or len(limits) != 2:
+    if limits is None or len(limits) != 2 or all(x is None or math.isnan(x) for x in limits):
         return NONE
     return f"[{quantity(limits[0], unit)}, {quantity(limits[1], unit)}]"
 
 
 def bound(direction: str, threshold: float | None, unit: str = "") -> str:
-    """The rule a number is held against, such as ``≥ 1.150×``."""
+    """The rule a number is held against, such as ``≥ 1.150×`` or ``within ±1 %``."""
     if threshold is None:
         return NONE
+    if direction == "within":
+        return f"within ±{quantity(*((threshold - 1, 'share') if unit == 'ratio' else (threshold, unit)))}"
     return f"{BOUNDS.get(direction, '')} {quantity(threshold, unit)}".strip()
 
 

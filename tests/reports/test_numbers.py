@@ -42,5 +42,6 @@ def test_units(value: float, unit: str, text: str) -> None:
 def test_missing_parts_are_dashes() -> None:
     assert interval(None, "ratio") == NONE and quantity(None) == NONE and bound(">=", None) == NONE
     assert interval([None, 1.0], "ratio") == f"[{NONE}, 1.000×]"
-    assert bound(">=", 1.15, "ratio") == "≥ 1.150×"
+    assert interval([math.nan, math.nan], "ratio") == NONE
+    assert bound(">=", 1.15, "ratio") == "≥ 1.150×" and bound("within", 1.01, "ratio") == "within ±1 %"
     assert count(0, "stratum", "strata") == "no strata" and count(1, "prompt") == "1 prompt"

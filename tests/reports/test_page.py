@@ -79,10 +79,18 @@ def test_the_reason_given_follows_the_numbers() -> None:
     assert "because of code (failed)" in explain(hidden).why and "whole interval" not in explain(hidden).why
 
 
+def test_an_equality_passes_by_its_interval_not_by_absence_of_evidence() -> None:
+    inside = GateResult("control", "pass", "fine", 1.001, (0.994, 1.008), 1.01, 20, unit="ratio")
+    assert explain(inside).threshold == "within ±1 %" and "whole interval" in explain(inside).why
+    assert "whole interval" not in explain(replace(inside, interval=(0.985, 1.008))).why
+    law = GateResult("exact-law", "pass", "fine", 0.001, (-0.004, 0.006), 0.01, 20, unit="probability")
+    assert "lies within ±1 %" in explain(law).why
+
+
 def test_what_would_change_a_go_is_its_nearest_call(shared_run: SyntheticRun) -> None:
     explained = [explain(g) for g in shared_run.verdict.gates]
     lines = what_would_change(shared_run.verdict, explained)
-    assert lines[0][0] == "control" and "nearest call" in lines[0][1]
+    assert lines[0][0] == "no-regression" and "nearest call" in lines[0][1]
     open_ = replace(shared_run.verdict.gates[6], status="inconclusive")
     name, reasons = combine([open_])
     assert [
