@@ -24,6 +24,8 @@ from .world import STOP, Run, World, score
 ALARMS = ("fail", "invalid")
 """Statuses of a gate that turn a verdict to NO-GO or INVALID."""
 ENUMERATED = ("generic-v4-k1", "remaining-one", "top-k", "stop-inside", "equal")
+ENUMERATED_MATCHES = ("generic-v4-k1", "remaining-one", "top-k")
+"""Drawing at every row has many more outcomes than accepting."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ def gate_alarm(name: str, evidence: Evidence) -> Alarm | None:
     return Alarm(f"gate {name}", result.n, result.reason) if result.status in ALARMS else None
 
 
-def families() -> list[Family]:
-    return [f for f in (*shapes(), *settings()) if f.name in ENUMERATED]
+def families(world: World) -> list[Family]:
+    wanted = ENUMERATED if world.method == "residual" else ENUMERATED_MATCHES
+    return [f for f in (*shapes(), *settings()) if f.name in wanted]
 
 
 def alarms(run: Run, first_only: bool = False, deterministic: bool = True) -> Iterator[Alarm]:
@@ -115,7 +118,7 @@ def detectors(run: Run, deterministic: bool) -> Iterator[tuple[str, Callable[[],
         yield "audit conformance", lambda: check_conformance(engine, ids)
         yield "audit causality", lambda: check_causality(engine, ids)
         if not world.greedy:
-            yield "audit enumeration", lambda: check_enumeration(families(), lambda f: [_neural(f)])
+            yield "audit enumeration", lambda: check_enumeration(families(world), lambda f: [_neural(f)])
 
 
 def _neural(family: Family) -> Mapping[str, Any]:
