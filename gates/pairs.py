@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import pandas as pd
 from .evidence import BASELINE, Evidence
 
 Array = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -56,20 +58,15 @@ def paired(
     needed = {"arm", "stratum", "prompt_id", "block", column}
     if not needed <= set(frame.columns):
         return Paired({}, {}, {"": f"requests lack {', '.join(sorted(needed - set(frame.columns)))}"})
-    work = _rows(evidence, arm, baseline, column, group)
-    if not evidence.greedy and baseline == BASELINE and not per_token and not work.loc[~work["is_arm"], "forced"].all():
+    rows = _rows(evidence, arm, baseline, column, group)
+    if problem := rows.problem(arm, baseline):
+        return Paired({}, {}, {"": problem})
+    if not (evidence.greedy or per_token) and baseline == BASELINE and not rows.forced[~rows.is_arm].all():
         return Paired({}, {}, {"": f"{baseline} was not timed on the candidate's own tokens"})
-    for name in (arm, baseline):
-        if not bool((work["is_arm"] == (name == arm)).any()):
-            return Paired({}, {}, {"": f"no timed requests of arm {name}"})
-    duplicated = work.duplicated(["is_arm", "group", "prompt", "block", "turn"])
-    if duplicated.any():
-        return Paired({}, {}, {"": f"{int(duplicated.sum())} duplicated request rows"})
     values, clusters, problems, raw, sizes = {}, {}, {}, {}, {}
-    for key, rows in work.groupby("group", sort=True, observed=True):
-        stratum = str(key)
+    for code, stratum in enumerate(rows.groups):
         try:
-            y, ids, both, size = _matrix(rows, per_token)
+            y, ids, both, size = _matrix(rows.of_group(code), per_token)
         except _Unusable as error:
             problems[stratum] = str(error)
             continue
@@ -81,7 +78,47 @@ class _Unusable(Exception):
     """These rows decide nothing; the message says why."""
 
 
-def _rows(evidence: Evidence, arm: str, baseline: str, column: str, group: pd.Series | None) -> pd.DataFrame:
+@dataclass(frozen=True)
+class _Rows:
+    """Request rows of two arms as arrays, keys as codes: frames are slow a stratum at a time."""
+
+    is_arm: npt.NDArray[np.bool_]
+    group: Codes
+    prompt: Codes
+    family: Codes
+    block: Codes
+    turn: Codes
+    value: Array
+    tokens: Array
+    forced: npt.NDArray[np.bool_]
+    excluded: npt.NDArray[np.bool_]
+    groups: tuple[str, ...]
+    prompts: tuple[str, ...]
+    families: tuple[str, ...]
+
+    def of_group(self, code: int) -> _Rows:
+        mine = self.group == code
+        arrays = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("groups", "prompts", "families")
+        }
+        return replace(self, **{name: array[mine] for name, array in arrays.items()})
+
+    def problem(self, arm: str, baseline: str) -> str:
+        """Why none of the rows can be paired; empty when they can."""
+        for name in (arm, baseline):
+            if not (self.is_arm == (name == arm)).any():
+                return f"no timed requests of arm {name}"
+        keys = (self.group, self.prompt, self.block, self.turn)
+        if any((key < 0).any() for key in keys):
+            return "request rows without stratum, prompt, block or turn"
+        cell = self.is_arm.astype(np.int64)
+        for key in keys:
+            cell = cell * (int(key.max()) + 1) + key
+        twice = len(cell) - len(np.unique(cell))
+        return f"{twice} duplicated request rows" if twice else ""
+
+
+def _rows(evidence: Evidence, arm: str, baseline: str, column: str, group: pd.Series | None) -> _Rows:
     frame = evidence.requests
     arms = frame["arm"].to_numpy()
     use = (arms == arm) | (arms == baseline)
@@ -92,60 +129,59 @@ def _rows(evidence: Evidence, arm: str, baseline: str, column: str, group: pd.Se
         forced = frame["forced"].to_numpy(bool)
         if (forced & (arms == baseline)).any():
             use &= (arms != baseline) | forced
-    picked = frame[use]
-    family = picked["family_id"] if "family_id" in picked else picked["prompt_id"]
-    excluded = picked["excluded"].fillna("") != "" if "excluded" in picked else pd.Series(False, index=picked.index)
-    return pd.DataFrame(
-        {
-            "is_arm": picked["arm"].to_numpy() == arm,
-            "group": (picked["stratum"] if group is None else group[use]).to_numpy(),
-            "prompt": picked["prompt_id"].to_numpy(),
-            "family": family.to_numpy(),
-            "block": picked["block"].to_numpy(),
-            "turn": picked["turn"].to_numpy() if "turn" in picked else 0,
-            "value": pd.to_numeric(picked[column], errors="coerce").to_numpy(float),
-            "tokens": picked["new_tokens"].to_numpy(float) if "new_tokens" in picked else np.nan,
-            "forced": picked["forced"].to_numpy(bool) if "forced" in picked else False,
-            "excluded": excluded.to_numpy(bool) & (not evidence.with_excluded),
-        }
-    )
+    nothing = np.zeros(int(use.sum()), np.int64)
+
+    def column_of(name: str, otherwise: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return frame[name].to_numpy()[use] if name in frame else otherwise
+
+    def codes(values: Any) -> tuple[Codes, tuple[str, ...]]:
+        code, names = pd.factorize(values, sort=True)
+        return code.astype(np.int64), tuple(map(str, names))
+
+    group_code, groups = codes((frame["stratum"] if group is None else group)[use])
+    prompt_code, prompts = codes(frame["prompt_id"][use])
+    family_code, families = codes(frame["family_id" if "family_id" in frame else "prompt_id"][use])
+    excluded = frame["excluded"].fillna("").to_numpy()[use] != "" if "excluded" in frame else nothing
+    return _Rows(
+        arms[use] == arm, group_code, prompt_code, family_code, codes(frame["block"][use])[0],
+        codes(column_of("turn", nothing))[0], pd.to_numeric(frame[column][use], errors="coerce").to_numpy(float),
+        column_of("new_tokens", np.full(len(nothing), np.nan)).astype(float), column_of("forced", nothing).astype(bool),
+        np.asarray(excluded, bool) & (not evidence.with_excluded), groups, prompts, families,
+    )  # fmt: skip
 
 
-def _matrix(rows: pd.DataFrame, per_token: bool) -> tuple[Array, tuple[str, ...], tuple[Array, Array], Array]:
-    value = rows["value"].to_numpy(float)
-    bad = ~np.isfinite(value) | (value <= 0)
+def _matrix(rows: _Rows, per_token: bool) -> tuple[Array, tuple[str, ...], tuple[Array, Array], Array]:
+    bad = ~np.isfinite(rows.value) | (rows.value <= 0)
     if bad.any():
         raise _Unusable(f"{int(bad.sum())} of {len(bad)} values are missing, infinite or not positive")
-    prompt, prompts = pd.factorize(rows["prompt"], sort=True)
-    block, blocks = pd.factorize(rows["block"], sort=True)
-    is_arm = rows["is_arm"].to_numpy(bool)
-    shape = (2, len(prompts), len(blocks))
-    cell = np.ravel_multi_index((is_arm.astype(int), prompt, block), shape)
-    size = int(np.prod(shape))
-    count = np.bincount(cell, minlength=size).reshape(shape)
-    total: Array = np.bincount(cell, weights=value, minlength=size).reshape(shape).astype(float)
-    dropped = np.bincount(cell, weights=rows["excluded"].to_numpy(float), minlength=size).reshape(shape).sum(axis=0) > 0
-    if (count[0] != count[1]).any() or (count.sum(axis=0) == 0).any():
-        unpaired = int(((count[0] != count[1]) | (count.sum(axis=0) == 0)).sum())
-        raise _Unusable(f"{unpaired} of {count[0].size} prompt × block cells are not paired")
+    known, first, prompt = np.unique(rows.prompt, return_index=True, return_inverse=True)
+    blocks, block = np.unique(rows.block, return_inverse=True)
+    shape = (2, len(known), len(blocks))
+    cell = (rows.is_arm * len(known) + prompt) * len(blocks) + block
+
+    def summed(weights: Array | None = None) -> Array:
+        return np.asarray(np.bincount(cell, weights, minlength=2 * len(known) * len(blocks)).reshape(shape), float)
+
+    count, total, dropped = summed(), summed(rows.value), summed(rows.excluded.astype(float)).sum(axis=0) > 0
+    unpaired = (count[0] != count[1]) | (count[0] == 0)
+    if unpaired.any():
+        raise _Unusable(f"{int(unpaired.sum())} of {unpaired.size} prompt × block cells are not paired")
     if per_token:
-        tokens = np.bincount(cell, weights=rows["tokens"].to_numpy(float), minlength=size).reshape(shape)
+        tokens = summed(rows.tokens)
         if not (tokens > 0).all():
             raise _Unusable("a request emitted no token, so its time per token does not exist")
         total = total / tokens
-    total[:, dropped] = np.nan
-    ratio = np.log(total[1]) - np.log(total[0])
     if dropped.all():
         raise _Unusable("every pair was excluded")
+    total[:, dropped] = np.nan
     left = ~dropped.all(axis=1)
-    ratio, total, prompts = ratio[left], total[:, left], prompts[left]
-    family_of = rows.drop_duplicates("prompt").set_index("prompt")["family"].reindex(prompts)
-    family, families = pd.factorize(family_of)
-    if len(families) == len(prompts):
-        return ratio, tuple(str(p) for p in prompts), (total[1], total[0]), np.ones(len(prompts))
-    n = len(families)
-    y, arm, base = (_by_family(x, family, n) for x in (ratio, total[1], total[0]))
-    return y, tuple(map(str, families)), (arm, base), np.bincount(family).astype(float)
+    family, member = np.unique(rows.family[first[left]], return_inverse=True)
+    names = tuple(rows.families[i] for i in family)
+    total = total[:, left]
+    y, arm, base = np.log(total[1]) - np.log(total[0]), total[1], total[0]
+    if len(family) < int(left.sum()):
+        y, arm, base = (_by_family(x, member, len(family)) for x in (y, arm, base))
+    return y, names, (arm, base), np.bincount(member).astype(float)
 
 
 def _by_family(ratio: Array, family: npt.NDArray[np.intp], n: int) -> Array:
