@@ -132,33 +132,33 @@ class ChunkAttention {
 
 }  // namespace
 
-bool turn_and_store(Range columns, size_t layer, const Model& model, const Kernels& kernels, const Chunk& chunk,
-                    Workspace& space, Own& own) {
+bool turn_and_store(size_t layer, size_t thread, size_t threads, const Model& model, const Kernels& kernels,
+                    const Chunk& chunk, Workspace& space, Own& own) {
   const Sizes& s = model.sizes;
-  const size_t width = round_up(s.head_dims, kLanes), group = s.heads / s.kv_heads, pairs = model.rope.pairs();
-  const float scale = 1.0f / std::sqrt(float(s.head_dims));
+  const size_t dims = s.head_dims, width = round_up(dims, kLanes), group = s.heads / s.kv_heads;
+  const size_t pairs = model.rope.pairs(), units = s.heads + s.kv_heads;  // of one column: its queries, then its keys
+  const float scale = 1.0f / std::sqrt(float(dims));
+  const Range mine = share(chunk.columns() * units, thread, threads);
   bool finite = true;
   for (const Span& span : chunk.spans) {
-    for (size_t i = 0; i < span.count; ++i) {
-      const size_t c = span.column + i;
-      if (c < columns.first || c >= columns.last) continue;
-      float* q = space.qkv + c * space.qkv_rows;
-      float* k = q + s.query_rows();
-      const float* v = k + s.kv_rows();
+    const size_t first = span.column * units, last = first + span.count * units;
+    for (size_t unit = first > mine.first ? first : mine.first; unit < last && unit < mine.last; ++unit) {
+      const size_t c = unit / units, h = unit % units;
+      float* row = space.qkv + c * space.qkv_rows;
       const float* cosines = space.cosines + c * pairs;
       const float* sines = space.sines + c * pairs;
-      for (size_t h = 0; h < s.heads; ++h) {
+      if (h < s.heads) {
         float* out = space.queries + ((h / group * kMaxColumns + c) * group + h % group) * width;
-        turn(q + h * s.head_dims, s.head_dims, cosines, sines, pairs, out);
-        for (size_t d = 0; d < s.head_dims; ++d) out[d] = out[d] * scale;
-        finite &= kernels.finite(out, s.head_dims);
+        turn(row + h * dims, dims, cosines, sines, pairs, out);
+        for (size_t d = 0; d < dims; ++d) out[d] = out[d] * scale;
+        finite &= kernels.finite(out, dims);
+        continue;
       }
-      for (size_t h = 0; h < s.kv_heads; ++h) {
-        turn(k + h * s.head_dims, s.head_dims, cosines, sines, pairs, k + h * s.head_dims);
-        finite &= kernels.halves(k + h * s.head_dims, s.head_dims, own.halves);
-        finite &= kernels.halves(v + h * s.head_dims, s.head_dims, own.halves + width);
-        span.cache->put(layer, h, span.position + i, own.halves, own.halves + width);
-      }
+      float* key = row + h * dims;
+      turn(key, dims, cosines, sines, pairs, key);
+      finite &= kernels.halves(key, dims, own.halves);
+      finite &= kernels.halves(key + s.kv_rows(), dims, own.halves + width);
+      span.cache->put(layer, h - s.heads, span.position + c - span.column, own.halves, own.halves + width);
     }
   }
   return finite;

@@ -5,10 +5,10 @@
 
 namespace draftgate {
 
-// Turns queries and keys of the given columns, scales queries by 1 / sqrt(dims), rounds keys and values to half
-// and stores them. False when one is not finite.
-bool turn_and_store(Range columns, size_t layer, const Model& model, const Kernels& kernels, const Chunk& chunk,
-                    Workspace& space, Own& own);
+// Turns queries and keys, scales queries by 1 / sqrt(dims), rounds keys and values to half and stores them: this
+// thread's share of the heads of all columns. False when a number is not finite.
+bool turn_and_store(size_t layer, size_t thread, size_t threads, const Model& model, const Kernels& kernels,
+                    const Chunk& chunk, Workspace& space, Own& own);
 
 // Fills space.attended for all columns. Every thread of the pool calls it; a barrier must follow.
 void attend_chunk(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,

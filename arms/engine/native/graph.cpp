@@ -25,7 +25,7 @@ class Pass {
       const Layer& layer = model_.layers[i];
       const bool last = i + 1 == sizes_.layers;
       attention_inputs(layer);
-      finite_ &= turn_and_store(share_of_columns(), i, model_, kernels_, chunk_, space_, own_);
+      finite_ &= turn_and_store(i, thread_, threads_, model_, kernels_, chunk_, space_, own_);
       pool_.barrier();
       if (last && !output) return;  // the last layer's keys and values are stored: nobody reads the rest
       attention(i);

@@ -38,26 +38,24 @@ bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum,
 void norm(const float* x, const float* weight, size_t n, float epsilon, float* out) {
   __m512 lanes = _mm512_setzero_ps();
   for (size_t i = 0; i < n; i += kLanes) {
-    const __m512 value = _mm512_maskz_loadu_ps(first_lanes(n - i), x + i);
+    const __m512 value = load(x + i, n - i);
     lanes = _mm512_fmadd_ps(value, value, lanes);
   }
   const float mean = tree(lanes) / float(n);
   const __m512 root = _mm512_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean + epsilon))));
   for (size_t i = 0; i < n; i += kLanes) {
-    const __mmask16 mask = first_lanes(n - i);
-    const __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), root);
-    _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(value, _mm512_maskz_loadu_ps(mask, weight + i)));
+    const __m512 value = _mm512_mul_ps(load(x + i, n - i), root);
+    store(out + i, n - i, _mm512_mul_ps(value, load(weight + i, n - i)));
   }
 }
 
 void silu(float* gate, const float* up, size_t n) {
   const __m512 one = _mm512_set1_ps(1.0f);
   for (size_t i = 0; i < n; i += kLanes) {
-    const __mmask16 mask = first_lanes(n - i);
-    const __m512 x = _mm512_maskz_loadu_ps(mask, gate + i);
-    const __m512 negated = _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(x), _mm512_set1_epi32(int(0x80000000u))));
+    const __m512 x = load(gate + i, n - i);
+    const __m512 negated = _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
     const __m512 activated = _mm512_div_ps(x, _mm512_add_ps(one, exponential(negated)));
-    _mm512_mask_storeu_ps(gate + i, mask, _mm512_mul_ps(activated, _mm512_maskz_loadu_ps(mask, up + i)));
+    store(gate + i, n - i, _mm512_mul_ps(activated, load(up + i, n - i)));
   }
 }
 
@@ -65,10 +63,12 @@ bool halves(const float* x, size_t n, uint16_t* out) {
   __mmask16 bad = 0;
   const __m256i exponent = _mm256_set1_epi16(0x7c00);
   for (size_t i = 0; i < n; i += kLanes) {
-    const __mmask16 mask = first_lanes(n - i);
-    const __m256i half = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, x + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256i half = _mm512_cvtps_ph(load(x + i, n - i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     bad |= _mm256_cmpeq_epi16_mask(_mm256_and_si256(half, exponent), exponent);
-    _mm256_mask_storeu_epi16(out + i, mask, half);
+    if (n - i >= kLanes)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), half);
+    else
+      _mm256_mask_storeu_epi16(out + i, first_lanes(n - i), half);
   }
   return bad == 0;
 }
@@ -77,7 +77,7 @@ bool finite(const float* x, size_t n) {
   __mmask16 bad = 0;
   const __m512i exponent = _mm512_set1_epi32(0x7f800000);
   for (size_t i = 0; i < n; i += kLanes) {
-    const __m512i value = _mm512_castps_si512(_mm512_maskz_loadu_ps(first_lanes(n - i), x + i));
+    const __m512i value = _mm512_castps_si512(load(x + i, n - i));
     bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(value, exponent), exponent);
   }
   return bad == 0;

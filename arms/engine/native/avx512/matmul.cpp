@@ -9,11 +9,6 @@ constexpr size_t kMaxColumns = 8;
 constexpr size_t kResident = 24 * 1024;  // weights kept in the first-level cache while columns pass over them
 constexpr size_t kAhead = 8 * 1024;      // bytes of weights fetched ahead
 
-inline void store(float* target, __m512 value, __mmask16 mask, bool add) {
-  if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, target), value);
-  _mm512_mask_storeu_ps(target, mask, value);
-}
-
 inline __m512i broadcast4(const int8_t* q) {
   int32_t four;
   std::memcpy(&four, q, 4);
@@ -103,8 +98,11 @@ void tile(const Matrix& w, size_t first, size_t last, const Columns& a, float* o
       group_nibbles<type, C>(data, steps, a, acc);
     else
       group_float<type, C>(data, steps, a, acc);
-    const __mmask16 mask = first_lanes(w.rows - g * kLanes);
-    for (size_t c = 0; c < C; ++c) store(out + c * stride + g * kLanes, acc[c], mask, add);
+    const size_t rows = w.rows - g * kLanes;
+    for (size_t c = 0; c < C; ++c) {
+      float* target = out + c * stride + g * kLanes;
+      store(target, rows, add ? _mm512_add_ps(load(target, rows), acc[c]) : acc[c]);
+    }
   }
 }
 

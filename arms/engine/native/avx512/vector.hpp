@@ -46,4 +46,15 @@ inline __m512 load_halves(const void* p) { return _mm512_cvtph_ps(_mm256_loadu_s
 
 inline __mmask16 first_lanes(size_t n) { return n >= kLanes ? __mmask16(0xffff) : __mmask16((1u << n) - 1u); }
 
+// The first n of 16 floats; the others read as zero and are not written. Masked stores are slow: only at an edge.
+inline __m512 load(const float* p, size_t n) {
+  return n >= kLanes ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+inline void store(float* p, size_t n, __m512 value) {
+  if (n >= kLanes)
+    _mm512_storeu_ps(p, value);
+  else
+    _mm512_mask_storeu_ps(p, first_lanes(n), value);
+}
+
 }  // namespace draftgate::avx512
