@@ -15,24 +15,55 @@ void turn(const float* in, size_t dims, const float* cosines, const float* sines
   for (size_t d = 2 * pairs; d < dims; ++d) out[d] = in[d];
 }
 
-// The attention of one chunk in one layer, seen by one thread.
+// The attention of one chunk in one layer, seen by one thread. A row is one query head of one column; the rows of a
+// span and key-value head are numbered column after column, so that they come in order of position.
 class ChunkAttention {
  public:
   ChunkAttention(size_t layer, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk, Workspace& space, Own& own)
       : layer_(layer), sizes_(sizes), kernels_(kernels), chunk_(chunk), space_(space), own_(own),
         group_(sizes.heads / sizes.kv_heads), width_(round_up(sizes.head_dims, kLanes)) {}
 
-  // A few neighbouring columns of one sequence, one key-value head: they share one reading of keys and values.
+  // Neighbouring rows of one sequence and key-value head: they share one reading of keys and values.
   struct Item {
     const Span* span;
-    size_t head, first, last;  // columns, relative to the span
-    size_t tiles() const { return (span->position + last - 1) / kTile + 1; }
+    size_t head, first, last;  // rows, counted from the span's first column
   };
 
-  size_t items() const {
-    size_t n = 0;
-    for (const Span& span : chunk_.spans) n += pieces(span) * sizes_.kv_heads;
-    return n;
+  // Calls use(item) for the given share of the rows of these columns.
+  template <typename Use>
+  void each_item(Range columns, size_t part, size_t parts, Use use) const {
+    const Range mine = share((columns.last - columns.first) * sizes_.heads, part, parts);
+    size_t before = 0;  // rows passed over
+    for (const Span& span : chunk_.spans) {
+      const size_t from = span.column > columns.first ? span.column : columns.first;
+      const size_t to = span.column + span.count < columns.last ? span.column + span.count : columns.last;
+      if (from >= to) continue;
+      const size_t base = (from - span.column) * group_, rows = (to - from) * group_;
+      for (size_t head = 0; head < sizes_.kv_heads; ++head, before += rows) {
+        size_t row = mine.first > before ? mine.first - before : 0;
+        const size_t end = mine.last < before ? 0 : mine.last - before < rows ? mine.last - before : rows;
+        for (; row < end; row += kQueryColumns * group_) {
+          const size_t most = row + kQueryColumns * group_;
+          use(Item{&span, head, base + row, base + (most < end ? most : end)});
+        }
+      }
+    }
+  }
+
+  // All tiles of an item, one after the other.
+  void whole(const Item& item) {
+    const size_t rows = item.last - item.first;
+    tile(item, 0, own_.run_m, own_.run_l, own_.run_o);
+    for (size_t t = 1; t < tiles(item); ++t) {
+      const size_t skipped = tile(item, t, own_.m, own_.l, own_.o);
+      for (size_t r = skipped; r < rows; ++r)
+        kernels_.merge(own_.run_m + r, own_.run_l + r, own_.run_o + r * width_, own_.m[r], own_.l[r],
+                       own_.o + r * width_, width_);
+    }
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t row = item.first + r;
+      finish(item.span->column + row / group_, item.head * group_ + row % group_, own_.run_l[r], own_.run_o + r * width_);
+    }
   }
 
   size_t most_tiles() const {
@@ -41,37 +72,10 @@ class ChunkAttention {
     return most;
   }
 
-  Item item(size_t index) const {
-    for (const Span& span : chunk_.spans) {
-      const size_t mine = pieces(span) * sizes_.kv_heads;
-      if (index < mine) {
-        const size_t first = index / sizes_.kv_heads * kQueryColumns, last = first + kQueryColumns;
-        return {&span, index % sizes_.kv_heads, first, last < span.count ? last : span.count};
-      }
-      index -= mine;
-    }
-    return {};
-  }
-
-  // All tiles of an item, one after the other.
-  void whole(const Item& item) {
-    const size_t rows = (item.last - item.first) * group_;
-    tile(item, 0, own_.run_m, own_.run_l, own_.run_o);
-    for (size_t t = 1; t < item.tiles(); ++t) {
-      const size_t skipped = tile(item, t, own_.m, own_.l, own_.o);
-      for (size_t r = skipped; r < rows; ++r)
-        kernels_.merge(own_.run_m + r, own_.run_l + r, own_.run_o + r * width_, own_.m[r], own_.l[r],
-                       own_.o + r * width_, width_);
-    }
-    for (size_t r = 0; r < rows; ++r)
-      finish(item.span->column + item.first + r / group_, item.head * group_ + r % group_, own_.run_l[r],
-             own_.run_o + r * width_);
-  }
-
   // One tile of an item into the partial results that all threads share.
   void part(const Item& item, size_t t) {
-    if (t >= item.tiles()) return;
-    const size_t at = partial(t, item.head, item.span->column + item.first, 0);
+    if (t >= tiles(item)) return;
+    const size_t at = partial(t, item.head, item.span->column, 0) + item.first;
     tile(item, t, space_.partial_m + at, space_.partial_l + at, space_.partial_o + at * width_);
   }
 
@@ -89,7 +93,7 @@ class ChunkAttention {
   }
 
  private:
-  static size_t pieces(const Span& span) { return (span.count + kQueryColumns - 1) / kQueryColumns; }
+  size_t tiles(const Item& item) const { return (item.span->position + (item.last - 1) / group_) / kTile + 1; }
 
   size_t partial(size_t t, size_t kv_head, size_t column, size_t in_group) const {
     return ((t * sizes_.kv_heads + kv_head) * chunk_.columns() + column) * group_ + in_group;
@@ -97,21 +101,20 @@ class ChunkAttention {
 
   // Returns how many leading rows do not see the tile; nothing is written for them.
   size_t tile(const Item& item, size_t t, float* m, float* l, float* o) {
-    const size_t start = t * kTile, position = item.span->position + item.first;
-    const size_t hidden_columns = start > position ? start - position : 0;
-    const size_t columns = item.last - item.first, skipped = hidden_columns * group_;
-    size_t rows = 0;
-    for (size_t c = hidden_columns; c < columns; ++c) {
-      const size_t visible = position + c + 1 - start;
-      for (size_t g = 0; g < group_; ++g) own_.valid[rows++] = int32_t(visible < kTile ? visible : kTile);
+    const size_t start = t * kTile, position = item.span->position;
+    size_t first = item.first;
+    while (position + first / group_ < start) ++first;
+    for (size_t row = first; row < item.last; ++row) {
+      const size_t visible = position + row / group_ + 1 - start;
+      own_.valid[row - first] = int32_t(visible < kTile ? visible : kTile);
     }
-    const size_t column = item.span->column + item.first + hidden_columns;
-    const float* q = space_.queries + ((item.head * kMaxColumns + column) * group_) * width_;
+    const size_t skipped = first - item.first;
+    const float* q = space_.queries + ((item.head * kMaxColumns + item.span->column) * group_ + first) * width_;
     const KeyValues& cache = *item.span->cache;
-    const uint16_t* next = t + 1 < item.tiles() ? cache.keys(t + 1, layer_, item.head)
-                                                : cache.keys(0, layer_, (item.head + 1) % sizes_.kv_heads);
+    const uint16_t* next = t + 1 < tiles(item) ? cache.keys(t + 1, layer_, item.head)
+                                               : cache.keys(0, layer_, (item.head + 1) % sizes_.kv_heads);
     kernels_.attend(cache.keys(t, layer_, item.head), cache.values(t, layer_, item.head), next, sizes_.head_dims, width_,
-                    q, rows, own_.valid, own_.p, m + skipped, l + skipped, o + skipped * width_);
+                    q, item.last - first, own_.valid, own_.p, m + skipped, l + skipped, o + skipped * width_);
     return skipped;
   }
 
@@ -132,13 +135,14 @@ class ChunkAttention {
 
 }  // namespace
 
-bool turn_and_store(size_t layer, size_t thread, size_t threads, const Model& model, const Kernels& kernels,
-                    const Chunk& chunk, Workspace& space, Own& own) {
+size_t turn_units(const Sizes& sizes) { return sizes.heads + sizes.kv_heads; }
+
+bool turn_and_store(size_t layer, Range mine, const Model& model, const Kernels& kernels, const Chunk& chunk,
+                    Workspace& space, Own& own) {
   const Sizes& s = model.sizes;
   const size_t dims = s.head_dims, width = round_up(dims, kLanes), group = s.heads / s.kv_heads;
-  const size_t pairs = model.rope.pairs(), units = s.heads + s.kv_heads;  // of one column: its queries, then its keys
+  const size_t pairs = model.rope.pairs(), units = turn_units(s);  // of one column: its queries, then its keys
   const float scale = 1.0f / std::sqrt(float(dims));
-  const Range mine = share(chunk.columns() * units, thread, threads);
   bool finite = true;
   for (const Span& span : chunk.spans) {
     const size_t first = span.column * units, last = first + span.count * units;
@@ -164,20 +168,31 @@ bool turn_and_store(size_t layer, size_t thread, size_t threads, const Model& mo
   return finite;
 }
 
-void attend_chunk(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
-                  const Chunk& chunk, Workspace& space, Own& own) {
+void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
+                    Workspace& space, Own& own) {
   ChunkAttention attention(layer, sizes, kernels, chunk, space, own);
-  const size_t items = attention.items(), tiles = attention.most_tiles(), threads = pool.size();
-  const bool split = threads > 1 && items < 4 * threads && chunk.columns() * sizes.heads * tiles <= kMaxPartials;
-  if (!split) {
-    const Range mine = share(items, thread, threads);
-    for (size_t i = mine.first; i < mine.last; ++i) attention.whole(attention.item(i));
+  attention.each_item(columns, 0, 1, [&](const ChunkAttention::Item& item) { attention.whole(item); });
+}
+
+void attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
+                     const Chunk& chunk, Workspace& space, Own& own) {
+  ChunkAttention attention(layer, sizes, kernels, chunk, space, own);
+  const size_t columns = chunk.columns(), tiles = attention.most_tiles(), threads = pool.size();
+  const bool by_tiles = threads > 1 && columns <= kTileColumns && tiles > kFewTiles &&
+                        columns * sizes.heads * tiles <= kMaxPartials;
+  if (!by_tiles) {
+    attention.each_item({0, columns}, thread, threads, [&](const ChunkAttention::Item& item) { attention.whole(item); });
     return;
   }
+  size_t items = 0, place = 0;
+  attention.each_item({0, columns}, 0, 1, [&](const ChunkAttention::Item&) { ++items; });
   const Range mine = share(items * tiles, thread, threads);
-  for (size_t i = mine.first; i < mine.last; ++i) attention.part(attention.item(i / tiles), i % tiles);
+  attention.each_item({0, columns}, 0, 1, [&](const ChunkAttention::Item& item) {
+    for (size_t t = 0; t < tiles; ++t, ++place)
+      if (place >= mine.first && place < mine.last) attention.part(item, t);
+  });
   pool.barrier();
-  const Range rows = share(chunk.columns() * sizes.heads, thread, threads);
+  const Range rows = share(columns * sizes.heads, thread, threads);
   for (size_t r = rows.first; r < rows.last; ++r) attention.fold(r / sizes.heads, r % sizes.heads);
 }
 

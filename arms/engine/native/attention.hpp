@@ -5,13 +5,20 @@
 
 namespace draftgate {
 
-// Turns queries and keys, scales queries by 1 / sqrt(dims), rounds keys and values to half and stores them: this
-// thread's share of the heads of all columns. False when a number is not finite.
-bool turn_and_store(size_t layer, size_t thread, size_t threads, const Model& model, const Kernels& kernels,
-                    const Chunk& chunk, Workspace& space, Own& own);
+// How many pieces the turning of one column has: one for each head that asks or is asked.
+size_t turn_units(const Sizes& sizes);
+
+// Turns queries and keys, scales queries by 1 / sqrt(dims), rounds keys and values to half and stores them, for the
+// pieces [first, last) of the chunk, column after column. False when a number is not finite.
+bool turn_and_store(size_t layer, Range pieces, const Model& model, const Kernels& kernels, const Chunk& chunk,
+                    Workspace& space, Own& own);
+
+// Fills space.attended for these columns.
+void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
+                    Workspace& space, Own& own);
 
 // Fills space.attended for all columns. Every thread of the pool calls it; a barrier must follow.
-void attend_chunk(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
-                  const Chunk& chunk, Workspace& space, Own& own);
+void attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
+                     const Chunk& chunk, Workspace& space, Own& own);
 
 }  // namespace draftgate

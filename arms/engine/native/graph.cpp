@@ -14,7 +14,9 @@ class Pass {
  public:
   Pass(const Model& model, const Kernels& kernels, Pool& pool, Workspace& space, const Chunk& chunk, size_t thread)
       : model_(model), sizes_(model.sizes), kernels_(kernels), pool_(pool), space_(space), own_(space.own[thread]),
-        chunk_(chunk), thread_(thread), threads_(pool.size()) {}
+        chunk_(chunk), thread_(thread), threads_(pool.size()),
+        apart_(threads_ > 1 && count() >= kAloneColumns * threads_),
+        columns_(apart_ ? share_of_columns() : Range{0, count()}) {}
 
   bool finite() const { return finite_; }
 
@@ -25,12 +27,11 @@ class Pass {
       const Layer& layer = model_.layers[i];
       const bool last = i + 1 == sizes_.layers;
       attention_inputs(layer);
-      finite_ &= turn_and_store(i, thread_, threads_, model_, kernels_, chunk_, space_, own_);
-      pool_.barrier();
+      turn(i);
       if (last && !output) return;  // the last layer's keys and values are stored: nobody reads the rest
       attention(i);
       product(layer.output, attended(), space_.residual, space_.residual_width, true);
-      pool_.barrier();
+      meet();
       feed_forward(layer);
     }
     if (hidden) hidden_states(hidden);
@@ -39,6 +40,13 @@ class Pass {
 
  private:
   size_t count() const { return chunk_.columns(); }
+  Range share_of_groups(size_t groups) const { return apart_ ? Range{0, groups} : share(groups, thread_, threads_); }
+
+  // A barrier, where threads work on the same columns. Apart, they only meet for keys and values.
+  void meet() {
+    if (!apart_) pool_.barrier();
+  }
+
   bool alone() const { return threads_ > 1 && count() <= kOwnColumns; }
   Range share_of_columns() const { return share(count(), thread_, threads_); }
 
@@ -55,7 +63,7 @@ class Pass {
     pool_.barrier();
     if (!sizes_.feature) return;
     product(model_.fusion, space_.fused, space_.residual, space_.residual_width, false);
-    pool_.barrier();
+    meet();
   }
 
   // [norm of the champion's state, norm of the token's embedding], the input of a feature draft's fusion.
@@ -68,7 +76,7 @@ class Pass {
     quantise(space_.fused, c);
   }
 
-  // Each thread prepares all columns for itself when there are few, otherwise its share for all.
+  // Apart, each thread prepares its columns. Together, each prepares all for itself when they are few, or else its share.
   template <typename Prepare>
   const Inputs& prepare(const Inputs& shared, const Inputs& mine, Prepare column) {
     const Inputs& into = alone() ? mine : shared;
@@ -77,7 +85,7 @@ class Pass {
       column(c, into.column(c));
       quantise(into, c);
     }
-    if (!alone()) pool_.barrier();
+    if (!alone()) meet();
     return into;
   }
 
@@ -101,35 +109,47 @@ class Pass {
     });
   }
 
-  void rows_of(const Matrix& m, Range groups, const Inputs& in, size_t columns, float* out, size_t stride, bool add) {
-    if (groups.first < groups.last)
-      kernels_.matmul(m, groups.first, groups.last, in.columns(), columns, out, stride, add);
+  void rows_of(const Matrix& m, Range groups, const Inputs& in, Range columns, float* out, size_t stride, bool add) {
+    if (groups.first < groups.last && columns.first < columns.last)
+      kernels_.matmul(m, groups.first, groups.last, in.columns().from(columns.first), columns.last - columns.first,
+                      out + columns.first * stride, stride, add);
   }
 
   void product(const Matrix& m, const Inputs& in, float* out, size_t stride, bool add) {
-    rows_of(m, share(m.groups(), thread_, threads_), in, count(), out, stride, add);
+    rows_of(m, share_of_groups(m.groups()), in, columns_, out, stride, add);
   }
 
   // Three matrices as one list of groups, so that the shares are even.
   void attention_inputs(const Layer& layer) {
     const Inputs& in = normed(layer.attention_norm);
-    const Range mine = share(layer.q.groups() + layer.k.groups() + layer.v.groups(), thread_, threads_);
+    const Range mine = share_of_groups(layer.q.groups() + layer.k.groups() + layer.v.groups());
     size_t before = 0;
     float* out = space_.qkv;
     for (const Matrix* m : {&layer.q, &layer.k, &layer.v}) {
       const size_t n = m->groups();
       const size_t first = mine.first > before ? mine.first - before : 0;
       const size_t last = mine.last > before ? mine.last - before : 0;
-      rows_of(*m, {first, last < n ? last : n}, in, count(), out, space_.qkv_rows, false);
+      rows_of(*m, {first, last < n ? last : n}, in, columns_, out, space_.qkv_rows, false);
       before += n;
       out += m->rows;
     }
+    meet();
+  }
+
+  void turn(size_t layer) {
+    const size_t units = turn_units(sizes_);
+    const Range mine = apart_ ? Range{columns_.first * units, columns_.last * units} : share(count() * units, thread_, threads_);
+    finite_ &= turn_and_store(layer, mine, model_, kernels_, chunk_, space_, own_);
     pool_.barrier();
   }
 
   void attention(size_t layer) {
-    attend_chunk(layer, thread_, pool_, sizes_, kernels_, chunk_, space_, own_);
-    pool_.barrier();
+    if (apart_) {
+      attend_columns(layer, columns_, sizes_, kernels_, chunk_, space_, own_);
+    } else {
+      attend_together(layer, thread_, pool_, sizes_, kernels_, chunk_, space_, own_);
+      pool_.barrier();
+    }
   }
 
   void feed_forward(const Layer& layer) {
@@ -137,20 +157,20 @@ class Pass {
     const Inputs& middle = space_.hidden;
     // Shares are whole blocks of 32 rows: each thread quantises what it made.
     const size_t blocks = middle.width / kBlock, groups = layer.gate.groups();
-    const Range mine = share(blocks, thread_, threads_);
+    const Range mine = share_of_groups(blocks);
     const Range rows = {mine.first * kBlock, mine.last * kBlock};
     const Range part = {rows.first / kLanes, rows.last / kLanes < groups ? rows.last / kLanes : groups};
-    rows_of(layer.gate, part, in, count(), middle.x, middle.width, false);
-    rows_of(layer.up, part, in, count(), space_.up, middle.width, false);
-    for (size_t c = 0; c < count() && rows.first < rows.last; ++c) {
+    rows_of(layer.gate, part, in, columns_, middle.x, middle.width, false);
+    rows_of(layer.up, part, in, columns_, space_.up, middle.width, false);
+    for (size_t c = columns_.first; c < columns_.last && rows.first < rows.last; ++c) {
       const size_t end = rows.last < sizes_.feed_forward ? rows.last : sizes_.feed_forward;
       const size_t at = c * middle.width + rows.first;
       kernels_.silu(middle.x + at, space_.up + at, end - rows.first);
       quantise(middle, c, rows.first, rows.last);
     }
-    pool_.barrier();
+    meet();
     product(layer.down, middle, space_.residual, space_.residual_width, true);
-    pool_.barrier();
+    meet();
   }
 
   void hidden_states(float* hidden) {
@@ -163,6 +183,7 @@ class Pass {
   }
 
   void head(float* logits) {
+    if (apart_) pool_.barrier();  // until here each thread knew its own columns only
     const Inputs& in = space_.normed;
     const size_t wanted = chunk_.wanted.size();
     const Range columns = share(wanted, thread_, threads_);
@@ -175,7 +196,7 @@ class Pass {
     const Matrix& m = model_.head;
     const Range groups = share(m.groups(), thread_, threads_);
     float* out = logits + chunk_.first_row * sizes_.outputs;
-    rows_of(m, groups, in, wanted, out, sizes_.outputs, false);
+    rows_of(m, groups, in, {0, wanted}, out, sizes_.outputs, false);
     const size_t first = groups.first * kLanes, end = groups.last * kLanes;
     const size_t last = end < sizes_.outputs ? end : sizes_.outputs;
     for (size_t i = 0; i < wanted && first < last; ++i)
@@ -190,6 +211,8 @@ class Pass {
   Own& own_;
   const Chunk& chunk_;
   const size_t thread_, threads_;
+  const bool apart_;     // each thread takes its own columns through the layers; otherwise rows of weights are shared
+  const Range columns_;  // this thread's: all of them when not apart
   bool finite_ = true;
 };
 
