@@ -125,6 +125,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Options and positionals in any order, where the command has no commands of its own."""
+    try:
+        return parser.parse_intermixed_args(words)
+    except TypeError:
+        return parser.parse_args(words)
+
+
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] not in COMMANDS:
@@ -138,7 +146,7 @@ def main(argv: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(parser)
-    args = parser.parse_args(words[1:])
+    args = _parsed(parser, words[1:])
     try:
         return int(module.run(args, Services()))
     except KeyboardInterrupt:

@@ -93,6 +93,9 @@ class Services:
     def write_reports(self, run_dir: Path, verdict: Any) -> list[Path]:
         return []
 
+    def print_verdict(self, verdict: Any) -> None:
+        print(verdict.verdict)
+
     def replay(self, run_dir: Path) -> Any:
         return {"name": "replay", "ok": True, "n": 1}
 
