@@ -14,9 +14,10 @@ from ..harness.errors import PlanError
 from ..harness.plan import ComposedPlan, compose_plan
 from .baseline import differences, read_baseline, render_differences
 from .files import Damaged, ReportError
+from .gate_texts import gate_text
 
 QUICK_PROMPTS, QUICK_TOKENS = 3, 48
-QUICK_TITLE = " (quick: timing gates asked only where available; the full run decides)"
+QUICK_TITLE = " (quick: timing and memory asked only where available; the full run decides)"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def open_plan(job: Job) -> ComposedPlan:
 
 
 def quickened(composed: ComposedPlan) -> ComposedPlan:
-    """A small plan for pull requests: fewer prompts and tokens, one block, and timing gates only where available.
+    """A small plan for pull requests: fewer prompts and tokens, one block; timing and memory only where available.
 
     It is another plan with another id, and its title says what it leaves to the full run.
     """
@@ -101,9 +102,9 @@ def quickened(composed: ComposedPlan) -> ComposedPlan:
     plan["sample_size"] |= {"prompts_per_stratum": plan["strata"]["prompts_per_stratum"], "blocks": 1}
     plan["title"] += QUICK_TITLE
     plan["name"] += "-quick"
-    timing = {id for id, check in checks().items() if check.timing}
+    left = {id for id, check in checks().items() if check.timing or gate_text(id).group == "resources"}
     for id, gate in plan["gates"].items():
-        if id in timing and gate["requirement"] == "required":
+        if id in left and gate["requirement"] == "required":
             gate["requirement"] = "if-available"
     return ComposedPlan(plan, composed.operational)
 

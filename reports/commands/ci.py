@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="verdict.json of the draft in use")
     parser.add_argument("--hardware-class", type=Path, metavar="FILE", help="JSON with the class on which times count")
     parser.add_argument(
-        "--quick", action="store_true", help="few prompts, one block; timing gates only where available"
+        "--quick", action="store_true", help="few prompts, one block; timing and memory where available"
     )
     parser.add_argument("--reason", default="", help="why the plan asks less than the baseline's plan")
 
