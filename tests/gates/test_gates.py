@@ -109,6 +109,18 @@ def test_a_rare_regression_shows_in_the_tail_alone() -> None:
     assert ask("tail", evidence).status == "fail"
 
 
+def test_the_total_time_must_fall_too() -> None:
+    """Two huge requests got slower: the geometric mean still gains, the sum does not."""
+    frame = GOOD.requests.copy()
+    huge = frame["prompt_id"].isin(["b-3", "b-4"])
+    frame["total_ns"] = frame["total_ns"].where(~huge, 4e11)
+    frame["total_ns"] = frame["total_ns"].where(~(huge & mine(frame)), 4.5e11)
+    result = ask("speedup", GOOD.replace(requests=frame))
+    assert result.status == "inconclusive" and "total time" in result.reason
+    assert result.estimate is not None and result.estimate > 1.3
+    assert result.details["total_time"]["estimate"] > 1.0
+
+
 def test_few_prompts_cannot_confirm() -> None:
     small = good_evidence(prompts=8)
     assert ask("speedup", small).status == "inconclusive" and "8 prompts" in ask("speedup", small).reason
