@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from .evidence import BASELINE
 Array = npt.NDArray[np.float64]
 PHASES = ("draft_ns", "verify_ns", "sample_ns", "rollback_ns", "other_ns")
 CONTEXT_EDGES = (256, 1024)
+OUTCOME_COLUMNS = ["arm", "k", "outcome", "rounds", "sample_ns", "rollback_ns"]
+NO_OUTCOMES = pd.DataFrame(columns=OUTCOME_COLUMNS)
 FEWEST_ROUNDS = 30
 """A proposal length seen in fewer rounds has no cost of its own."""
 
@@ -27,6 +29,8 @@ class CostTable:
     """arm, context ("0-255", …, "*"), k, rounds, the phases, total_ns; ``k`` 0 is a champion step."""
     champion_ns: float
     """C₁: champion-alone's decode nanoseconds per token, prefill excluded; NaN when it did not run."""
+    outcomes: pd.DataFrame = field(default_factory=lambda: NO_OUTCOMES)
+    """arm, k, outcome, rounds, sample_ns, rollback_ns: what a correction, a full acceptance, a stop costs apart."""
 
 
 def cost_table(rounds: pd.DataFrame, requests: pd.DataFrame, edges: Sequence[int] = CONTEXT_EDGES) -> CostTable:
@@ -42,10 +46,14 @@ def cost_table(rounds: pd.DataFrame, requests: pd.DataFrame, edges: Sequence[int
         k=rounds["proposed"].to_numpy(int),
         context=np.array(labels(edges), object)[np.searchsorted(np.asarray(edges), context, side="right")],
     )
+    outcomes = NO_OUTCOMES
+    if "outcome" in rounds:
+        by = work.assign(outcome=rounds["outcome"].to_numpy(object)).groupby(["arm", "k", "outcome"], sort=True)
+        outcomes = by[["sample_ns", "rollback_ns"]].mean().assign(rounds=by.size()).reset_index()[OUTCOME_COLUMNS]
     work = pd.concat([work, work.assign(context="*")], ignore_index=True)
     grouped = work.groupby(["arm", "context", "k"], sort=True)
     table = grouped[[*PHASES, "total_ns"]].mean().assign(rounds=grouped.size()).reset_index()
-    return CostTable(table[columns], champion_cost(requests))
+    return CostTable(table[columns], champion_cost(requests), outcomes)
 
 
 def labels(edges: Sequence[int]) -> list[str]:

@@ -123,6 +123,10 @@ def test_costs_by_k_and_context() -> None:
     lines = predicted_and_measured(rounds, requests, "fast").iloc[0]
     assert lines["predicted_ns"] == pytest.approx(130 / 2.5) == lines["measured_ns"]
     assert lines["measured_ratio"] == pytest.approx(0.52)
+    split = rounds.assign(outcome="rejected", rollback_ns=np.where(rounds.index < 60, 3, 9))
+    split.loc[split.index < 60, "outcome"] = "accepted_all"
+    by_outcome = cost_table(split, requests).outcomes.set_index(["k", "outcome"])
+    assert by_outcome.loc[(4, "rejected"), "rollback_ns"] == 9 and by_outcome["rounds"].sum() == 120
 
 
 def test_no_rounds_is_no_cost() -> None:
