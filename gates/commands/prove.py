@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 MODEL = "smollm2-135m-instruct"
+RAW = "runs/prove.json"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="PATH", help=f"champion for the real-model proofs (default {MODEL})")
     parser.add_argument("--draft", metavar="PATH", help="a draft for it (default: the champion with coarsened logits)")
     parser.add_argument("--no-model", action="store_true", help="toys only")
-    parser.add_argument("--raw", type=Path, metavar="FILE", help="write all findings and raw results there, as JSON")
+    parser.add_argument(
+        "--raw", type=Path, metavar="FILE", default=Path(RAW), help=f"findings and raw results as JSON (default {RAW})"
+    )
     parser.add_argument("--json", action="store_true", help="findings as JSON instead of tables")
 
 
@@ -49,16 +52,15 @@ def run(args: argparse.Namespace, services: Any) -> int:
         ],
         "lesson": lesson,
     }
-    if args.raw is not None:
-        args.raw.write_text(json.dumps(found, indent=1) + "\n")
+    args.raw.parent.mkdir(parents=True, exist_ok=True)
+    args.raw.write_text(json.dumps(found) + "\n")
     if args.json:
         lesson.pop("raw")
         print(json.dumps(found))
     else:
         print("\n".join(table(lines)))
         print("\n".join(told(lesson)))
-        if args.raw is not None:
-            print(f"raw results: {args.raw}")
+        print(f"raw results: {args.raw}")
     return 0 if ok else 5
 
 

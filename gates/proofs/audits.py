@@ -28,6 +28,7 @@ from .fresh_state import check_fresh_state
 from .history import is_greedy
 from .pit import score_rows
 from .replay import Auditor, LoadModel, chosen
+from .timing_shape import check_timing_shape
 from .trace import Trace, TraceMissing, recorded_traces
 
 REPLAY_TOKENS = 1500
@@ -83,6 +84,7 @@ class Audited:
         yield ("greedy_battery" if self.greedy else "battery"), self.battery
         yield "reliability", self.reliability
         yield "deletion", check_deletion
+        yield "timing_shape", self.timing_shape
 
     def measurement(self, name: str, default: int) -> int:
         value = self.plan["measurement"].get(name)
@@ -125,6 +127,13 @@ class Audited:
                 limits.pop(body["request_id"], None)
         drafts = [name for name, spec in self.arms.items() if spec["kind"] == "neural_draft"]
         return check_accounting(requests, rounds, limits, drafts)
+
+    def timing_shape(self) -> Finding:
+        rounds: list[Any] = []
+        for _, body in live_records(read_ledger(self.run_dir.path).records, "request"):
+            if body["arm"] == self.spec["name"]:
+                rounds += read_line(self.run_dir, body)["rounds"]
+        return check_timing_shape(rounds)
 
     def replay(self) -> Finding:
         auditor = Auditor(self.champion, self.draft, self.decoding, self.arms)

@@ -119,6 +119,10 @@ def check_battery(
     for number, prompt in enumerate(prompts):
         name = f"battery/{number}"
         request = Request(name, tuple(prompt), free_tokens, number, StopPolicy(stop_ids), name)
+        if spec["kind"] != "neural_draft":  # something to copy: the prompt, its own continuation, and the prompt again
+            said = alone.generate(request).tokens
+            prompt = [*prompt, *(t for t in said if t not in stop_ids), *prompt]
+            request = dataclasses.replace(request, prompt=tuple(prompt))
         free = alone.generate(request).tokens
         for variant in variants(name, prompt, free, champion.tokenizer, stop_ids):
             if most is not None and len(done) >= most:

@@ -1,23 +1,19 @@
-"""How an arm behaves when something breaks, whether speculation can be taken away, and what a run lets out.
+"""How an arm behaves when something breaks, and whether speculation can be taken away.
 
-Three audits without a statistic: reliability (faults are injected through the engine's own errors), deletion (the
-champion's path in a process where speculation cannot be imported), privacy (what a run directory's public part holds).
+Two audits without a statistic: reliability (faults are injected through the engine's own errors) and deletion (the
+champion's path in a process where speculation cannot be imported).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...arms.build import build_arm
 from ...arms.engine.contract import EngineError
-from ...arms.receipt import receipt_problems
 from ...arms.request import Request, StopPolicy
 from .finding import Finding
 
@@ -125,45 +121,3 @@ def check_deletion() -> Finding:
     if not ok:
         detail["reason"] = (done.stderr.strip().splitlines() or [done.stdout.strip() or "no answer"])[-1][:200]
     return Finding("deletion", ok, len(names), "modules removed", detail)
-
-
-_PATH = re.compile(r"(?:^|[\s\"'=:(])(/(?:home|root|Users|tmp|work|var|mnt|data)/[^\s\"']+|[A-Za-z]:\\\\[^\s\"']+)")
-
-
-def check_privacy(run_dir: Path, texts: Sequence[str], receipts: Sequence[Mapping[str, Any]]) -> Finding:
-    """No prompt, answer, or local path in the public part of a run directory; receipts hold their fields and no other.
-
-    ``texts``: what must not be found, each at least 12 characters. Parquet columns are read as text.
-    """
-    problems: list[str] = []
-    count = 0
-    wanted = [t for t in texts if len(t) >= 12]
-    for path in sorted(p for p in run_dir.rglob("*") if p.is_file()):
-        inside = path.relative_to(run_dir)
-        if inside.parts[0] in ("private", "torn") or inside.name in ("operational.json", "run.lock"):
-            continue
-        count += 1
-        text = _public_text(path)
-        found = next((t for t in wanted if t in text), None)
-        if found is not None:
-            problems.append(f"{inside}: holds a text of the run")
-        where = _PATH.search(text)
-        if where is not None:
-            problems.append(f"{inside}: holds a local path")
-    for receipt in receipts:
-        count += 1
-        problems += receipt_problems(receipt)
-    detail: dict[str, Any] = {"problems": problems[:20]}
-    return Finding("privacy", not problems and count > 0, count, "files and receipts", detail)
-
-
-def _public_text(path: Path) -> str:
-    if path.suffix != ".parquet":
-        return path.read_text("utf-8", errors="replace").replace("\\/", "/")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    strings = [c for c in table.schema.names if pa.types.is_string(table.schema.field(c).type)]
-    values = {str(v) for c in strings for v in table.column(c).unique().to_pylist()}
-    return json.dumps(sorted(values), ensure_ascii=False)

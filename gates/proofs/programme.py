@@ -119,7 +119,8 @@ def _scores(finding: Finding) -> str:
 
 
 def _bound(finding: Finding) -> str:
-    return f"95 % bound {finding.detail.get('upper_bound', 3 / finding.n):.2%} of prompts"
+    bound = finding.detail.get("upper_bound")
+    return f"95 % bound {3 / finding.n:.2%} of requests" if bound is None else f"95 % bound {bound:.2%} of prompts"
 
 
 def _bank(finding: Finding) -> str:

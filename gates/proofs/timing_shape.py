@@ -40,12 +40,12 @@ def check_timing_shape(
     )
     detail["judged"] = True
     problems = []
-    low, high = np.percentile(context, [10, 90])
+    low, high = (float(x) for x in np.percentile(context, [10, 90]))
     slope, trend = 0.0, 1.0
     if high > low:
         slope = float(stats.theilslopes(rollback[:2000], context[:2000]).slope)
         trend = float(stats.kendalltau(context, rollback).pvalue)
-    grown = slope * (high - low) / float(np.median(verify))
+    grown = float(slope * (high - low) / np.median(verify))
     if grown > growth and trend < 1e-4:
         problems.append(
             f"rollback grows with the context, by {grown:.1%} of a verification over {high - low:.0f} tokens"
