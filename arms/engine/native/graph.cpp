@@ -196,11 +196,8 @@ class Pass {
     const Matrix& m = model_.head;
     const Range groups = share(m.groups(), thread_, threads_);
     float* out = logits + chunk_.first_row * sizes_.outputs;
-    rows_of(m, groups, in, {0, wanted}, out, sizes_.outputs, false);
-    const size_t first = groups.first * kLanes, end = groups.last * kLanes;
-    const size_t last = end < sizes_.outputs ? end : sizes_.outputs;
-    for (size_t i = 0; i < wanted && first < last; ++i)
-      finite_ &= kernels_.finite(out + i * sizes_.outputs + first, last - first);
+    if (groups.first < groups.last)
+      finite_ &= kernels_.results(m, groups.first, groups.last, in.columns(), wanted, out, sizes_.outputs);
   }
 
   const Model& model_;

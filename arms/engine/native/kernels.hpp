@@ -18,6 +18,10 @@ struct Kernels {
   void (*matmul)(const Matrix& weight, size_t first, size_t last, const Columns& columns, size_t count, float* out,
                  size_t stride, bool add);
 
+  // The same for results that leave for good: out [count][stride], not added to. False when one is not finite.
+  bool (*results)(const Matrix& weight, size_t first, size_t last, const Columns& columns, size_t count, float* out,
+                  size_t stride);
+
   // gate = gate / (1 + exp(-gate)) * up
   void (*silu)(float* gate, const float* up, size_t n);
 

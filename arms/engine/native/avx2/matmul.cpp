@@ -3,6 +3,9 @@
 #include "vector.hpp"
 
 namespace draftgate::avx2 {
+
+bool finite(const float* x, size_t n);
+
 namespace {
 
 constexpr size_t kMaxColumns = 4;
@@ -157,6 +160,15 @@ void matmul(const Matrix& w, size_t first, size_t last, const Columns& a, size_t
     case Type::q4_1: return all_columns<Type::q4_1>(w, first, last, a, count, out, stride, add);
     case Type::q8_0: return all_columns<Type::q8_0>(w, first, last, a, count, out, stride, add);
   }
+}
+
+bool results(const Matrix& w, size_t first, size_t last, const Columns& columns, size_t count, float* out,
+             size_t stride) {
+  matmul(w, first, last, columns, count, out, stride, false);
+  const size_t from = first * kLanes, to = last * kLanes < w.rows ? last * kLanes : w.rows;
+  bool all = true;
+  for (size_t c = 0; c < count && from < to; ++c) all = finite(out + c * stride + from, to - from) && all;
+  return all;
 }
 
 }  // namespace draftgate::avx2

@@ -84,12 +84,13 @@ bool finite(const float* x, size_t n) {
 }
 
 void matmul(const Matrix&, size_t, size_t, const Columns&, size_t, float*, size_t, bool);
+bool results(const Matrix&, size_t, size_t, const Columns&, size_t, float*, size_t);
 void attend(const uint16_t*, const uint16_t*, const uint16_t*, size_t, size_t, const float*, size_t, const int32_t*,
             float*, float*, float*, float*);
 void merge(float*, float*, float*, float, float, const float*, size_t);
 
 const Kernels& kernels() {
-  static const Kernels set = {"avx512", quantise, norm, matmul, silu, halves, finite, attend, merge};
+  static const Kernels set = {"avx512", quantise, norm, matmul, results, silu, halves, finite, attend, merge};
   return set;
 }
 

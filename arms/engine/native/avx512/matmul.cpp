@@ -7,6 +7,7 @@ namespace {
 
 constexpr size_t kMaxColumns = 8;
 constexpr size_t kResident = 24 * 1024;  // weights kept in the first-level cache while columns pass over them
+constexpr size_t kPassingColumns = 4;    // from here on results pass the caches
 constexpr size_t kAhead = 8 * 1024;      // bytes of weights fetched ahead
 
 inline __m512i broadcast4(const int8_t* q) {
@@ -85,8 +86,19 @@ inline void group_float(const uint8_t* data, size_t inputs, const Columns& a, __
   }
 }
 
+// What becomes of results. They leave for good from several columns: past the caches, whose lines they would otherwise
+// fetch first and, a whole vocabulary apart, take from each other.
+enum class Keep { set, add, check, check_and_pass };
+
+inline bool whole_lines(const float* out, size_t stride) {
+  return reinterpret_cast<uintptr_t>(out) % 64 == 0 && stride % kLanes == 0;
+}
+
+// Returns the lanes, of any output, that were not finite (when asked to check).
 template <Type type, size_t C>
-void tile(const Matrix& w, size_t first, size_t last, const Columns& a, float* out, size_t stride, bool add) {
+__mmask16 tile(const Matrix& w, size_t first, size_t last, const Columns& a, float* out, size_t stride, Keep keep) {
+  const __m512i exponent = _mm512_set1_epi32(0x7f800000);
+  __mmask16 bad = 0;
   const size_t steps = w.steps(), group = w.group_bytes();
   for (size_t g = first; g < last; ++g) {
     __m512 acc[C];
@@ -101,51 +113,72 @@ void tile(const Matrix& w, size_t first, size_t last, const Columns& a, float* o
     const size_t rows = w.rows - g * kLanes;
     for (size_t c = 0; c < C; ++c) {
       float* target = out + c * stride + g * kLanes;
-      store(target, rows, add ? _mm512_add_ps(load(target, rows), acc[c]) : acc[c]);
+      if (keep == Keep::check_and_pass && rows >= kLanes)
+        _mm512_stream_ps(target, acc[c]);
+      else
+        store(target, rows, keep == Keep::add ? _mm512_add_ps(load(target, rows), acc[c]) : acc[c]);
+      if (keep >= Keep::check)
+        bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_castps_si512(acc[c]), exponent), exponent);
     }
   }
+  return bad;
 }
 
 template <Type type>
-void columns_of(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
-                bool add) {
+__mmask16 columns_of(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out,
+                     size_t stride, Keep keep) {
   switch (count) {
-    case 1: return tile<type, 1>(w, first, last, a, out, stride, add);
-    case 2: return tile<type, 2>(w, first, last, a, out, stride, add);
-    case 3: return tile<type, 3>(w, first, last, a, out, stride, add);
-    case 4: return tile<type, 4>(w, first, last, a, out, stride, add);
-    case 5: return tile<type, 5>(w, first, last, a, out, stride, add);
-    case 6: return tile<type, 6>(w, first, last, a, out, stride, add);
-    case 7: return tile<type, 7>(w, first, last, a, out, stride, add);
-    default: return tile<type, 8>(w, first, last, a, out, stride, add);
+    case 1: return tile<type, 1>(w, first, last, a, out, stride, keep);
+    case 2: return tile<type, 2>(w, first, last, a, out, stride, keep);
+    case 3: return tile<type, 3>(w, first, last, a, out, stride, keep);
+    case 4: return tile<type, 4>(w, first, last, a, out, stride, keep);
+    case 5: return tile<type, 5>(w, first, last, a, out, stride, keep);
+    case 6: return tile<type, 6>(w, first, last, a, out, stride, keep);
+    case 7: return tile<type, 7>(w, first, last, a, out, stride, keep);
+    default: return tile<type, 8>(w, first, last, a, out, stride, keep);
   }
 }
 
 template <Type type>
-void all_columns(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
-                 bool add) {
+bool all_columns(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
+                 Keep keep) {
   const size_t resident = count <= kMaxColumns ? last - first : kResident / w.group_bytes();
   const size_t step = resident < 1 ? 1 : resident;
+  __mmask16 bad = 0;
   for (size_t g = first; g < last; g += step) {
     const size_t end = g + step < last ? g + step : last;
     for (size_t c = 0; c < count; c += kMaxColumns) {
       const size_t n = count - c < kMaxColumns ? count - c : kMaxColumns;
-      columns_of<type>(w, g, end, a.from(c), n, out + c * stride, stride, add);
+      bad |= columns_of<type>(w, g, end, a.from(c), n, out + c * stride, stride, keep);
     }
   }
+  return bad == 0;
+}
+
+bool product(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
+             Keep keep) {
+  switch (w.type) {
+    case Type::f32: return all_columns<Type::f32>(w, first, last, a, count, out, stride, keep);
+    case Type::f16: return all_columns<Type::f16>(w, first, last, a, count, out, stride, keep);
+    case Type::q4_0: return all_columns<Type::q4_0>(w, first, last, a, count, out, stride, keep);
+    case Type::q4_1: return all_columns<Type::q4_1>(w, first, last, a, count, out, stride, keep);
+    case Type::q8_0: return all_columns<Type::q8_0>(w, first, last, a, count, out, stride, keep);
+  }
+  return false;
 }
 
 }  // namespace
 
 void matmul(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride,
             bool add) {
-  switch (w.type) {
-    case Type::f32: return all_columns<Type::f32>(w, first, last, a, count, out, stride, add);
-    case Type::f16: return all_columns<Type::f16>(w, first, last, a, count, out, stride, add);
-    case Type::q4_0: return all_columns<Type::q4_0>(w, first, last, a, count, out, stride, add);
-    case Type::q4_1: return all_columns<Type::q4_1>(w, first, last, a, count, out, stride, add);
-    case Type::q8_0: return all_columns<Type::q8_0>(w, first, last, a, count, out, stride, add);
-  }
+  product(w, first, last, a, count, out, stride, add ? Keep::add : Keep::set);
+}
+
+bool results(const Matrix& w, size_t first, size_t last, const Columns& a, size_t count, float* out, size_t stride) {
+  const bool pass = count >= kPassingColumns && whole_lines(out, stride);
+  const bool finite = product(w, first, last, a, count, out, stride, pass ? Keep::check_and_pass : Keep::check);
+  if (pass) _mm_sfence();  // such stores are ordered by nothing else
+  return finite;
 }
 
 }  // namespace draftgate::avx512

@@ -4,6 +4,9 @@
 #include "kernels.hpp"
 
 namespace draftgate::portable {
+
+bool finite(const float* x, size_t n);
+
 namespace {
 
 // Exact integer products of one packed block with one column's 32 int8 values, per row.
@@ -77,6 +80,15 @@ void matmul(const Matrix& w, size_t first, size_t last, const Columns& columns, 
       float* target = out + c * stride + g * kLanes;
       for (size_t r = 0; r < kLanes && g * kLanes + r < w.rows; ++r) target[r] = add ? target[r] + acc[r] : acc[r];
     }
+}
+
+bool results(const Matrix& w, size_t first, size_t last, const Columns& columns, size_t count, float* out,
+             size_t stride) {
+  matmul(w, first, last, columns, count, out, stride, false);
+  const size_t from = first * kLanes, to = last * kLanes < w.rows ? last * kLanes : w.rows;
+  bool all = true;
+  for (size_t c = 0; c < count && from < to; ++c) all = finite(out + c * stride + from, to - from) && all;
+  return all;
 }
 
 }  // namespace draftgate::portable
