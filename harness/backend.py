@@ -1,4 +1,4 @@
-"""Where a worker gets models and arms from. A test names another module with the same four functions."""
+"""Where a worker gets models and arms from. A test names another module with the same five functions."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def load_model(path: str, *, threads: int | None, kernel: str | None) -> Any:
     from ..arms.models import load_model as load
 
     return load(path, threads=threads, kernel=kernel)
+
+
+def load_draft(path: str, champion: Any, *, threads: int | None, kernel: str | None) -> Any:
+    """A draft for a loaded champion: a model of its own, or one that feeds on the champion's hidden states."""
+    from ..arms.models import load_draft as load
+
+    return load(path, champion, threads=threads, kernel=kernel)
 
 
 def build_arm(spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any]) -> Any:

@@ -79,15 +79,15 @@ class Execution:
             for name, salt in sorted(bound.salts.items()):
                 journal.append("reveal", {"prompt": name, "salt": salt})
         runner = Runner(self.run_dir, plan, operational, bound, journal, self.options)
-        items = list(runner.schedule.requests())
-        self.options.progress.begin(len(items), sum(journal.has("request", i.request_id) for i in items))
+        total = runner.schedule.total()
+        self.options.progress.begin(total, journal.index.count("request"))
         runner.run()
         off_clock(runner)
         self._tables(plan, identifier, journal)
         self._conduct(plan, operational, bound, journal)
         self._audits(plan, identifier, bound, journal)
         journal.append("close", {
-            "requests": len(items), "wall_ns": self.options.clock.wall_ns(), "at": iso(self.options.clock.wall_ns()),
+            "requests": total, "wall_ns": self.options.clock.wall_ns(), "at": iso(self.options.clock.wall_ns()),
             "state": machine_state(), "bandwidth_bytes_per_s": memory_bandwidth(plan["schedule"]["threads"]),
         })  # fmt: skip
         return self._conclude(identifier, journal, closed=False)
@@ -175,13 +175,21 @@ class Execution:
         self.options.progress.note("audits")
         threads = plan["schedule"]["threads"]
 
+        loaded: dict[str, Any] = {}
+
         def load(which: str = "champion") -> Any:
             """A model of the plan, loaded in this process: ``champion`` or ``draft``; None when there is none."""
             import importlib
 
             path = bound.paths[which]
             backend = importlib.import_module(self.options.backend)
-            return None if path is None else backend.load_model(str(path), threads=threads, kernel=None)
+            if path is None:
+                return None
+            if which == "draft":
+                return backend.load_draft(str(path), load("champion"), threads=threads, kernel=None)
+            if "champion" not in loaded:
+                loaded["champion"] = backend.load_model(str(path), threads=threads, kernel=None)
+            return loaded["champion"]
 
         try:
             bodies = self.services.audits(self.run_dir.path, load)
@@ -216,7 +224,7 @@ class Execution:
             except ModuleNotFoundError as error:
                 notes.append(f"no verdict: {error.name} is not installed")
         write_head(self.run_dir, journal)
-        count = sum(1 for key in journal.index.live if key.startswith("request:"))
+        count = journal.index.count("request")
         deviations = sum(1 for _ in journal.records.of_kind("deviation"))
         return RunOutcome(identifier, count, verdict, tuple(notes), deviations)
 

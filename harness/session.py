@@ -71,7 +71,10 @@ class WorkerSession:
                 continue
             self.timeline.enter(f"load_{which}")
             before = time.perf_counter_ns()
-            setattr(self, which, self.backend.load_model(message[which], **options))
+            if which == "champion":
+                self.champion = self.backend.load_model(message[which], **options)
+            else:
+                self.draft = self.backend.load_draft(message[which], self.champion, **options)
             times[which] = time.perf_counter_ns() - before
         if message["arm"] is not None:
             self.arm = self.backend.build_arm(message["arm"], self.champion, self.draft, message["decoding"])

@@ -286,11 +286,11 @@ def real_conformance(material: Material, amounts: Amounts) -> Finding:
 
 def real_material(model: str, draft: str | None, prompts: int) -> Material:
     """Loads a pair and the shipped strata's prompts; without a draft, the champion's coarsened self stands in."""
-    from ...arms.models import load_model
+    from ...arms.models import load_draft, load_model
     from ...strata.load import load_stratum, names
 
     champion = load_model(model)
-    second = coarse_draft(champion) if draft is None else load_model(draft)
+    second = coarse_draft(champion) if draft is None else load_draft(draft, champion)
     name = "coarsened champion as draft" if draft is None else "draft given"
     by_stratum = [load_stratum(n) for n in names()]
     listed: list[list[int]] = []

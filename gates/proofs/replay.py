@@ -285,7 +285,7 @@ def replay_run(
 
 def run_loader(run_dir: Path | str, plan: Mapping[str, Any]) -> LoadModel:
     """Loads the models of a run from the paths in its operational part, or by their names; checks their hashes."""
-    from ...arms.models import load_model, resolve
+    from ...arms.models import load_draft, load_model, resolve
     from ...harness.errors import IntegrityError
     from ...harness.freeze import load_operational
 
@@ -293,7 +293,7 @@ def run_loader(run_dir: Path | str, plan: Mapping[str, Any]) -> LoadModel:
 
     def load(which: str) -> Any:
         path = resolve(operational.get(f"{which}_path") or plan[which]["name"])
-        model = load_model(path)
+        model = load_model(path) if which == "champion" else load_draft(path, load("champion"))
         if model.file.sha256 != plan[which]["sha256"]:
             raise IntegrityError(f"{path.name}: not the {which} of this plan (sha256 differs)")
         return model

@@ -20,7 +20,7 @@ from .conftest import PLAN, Services, Toy, copy_run
 @pytest.fixture
 def typed(toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """``typed("freeze", …)`` → (exit code, stdout, stderr), over toy models."""
-    for name in ("resolve", "pull", "load_model", "build_arm"):
+    for name in ("resolve", "pull", "load_model", "load_draft", "build_arm"):
         monkeypatch.setattr(backend, name, getattr(toy_run, name))
     monkeypatch.setattr(SubprocessExecutor, "start", InlineExecutor.start)
     monkeypatch.setattr(cli, "Services", Services)
@@ -140,7 +140,9 @@ def test_the_front_door_is_light(word: str) -> None:
 
 def test_a_worker_imports_no_table_and_no_statistics() -> None:
     script = "import sys\nimport draftgate.harness.worker\n"
-    script += "heavy = {'pandas', 'pyarrow', 'hydra', 'omegaconf', 'scipy', 'statsmodels', 'matplotlib', 'rich', 'psutil'}\n"
+    script += (
+        "heavy = {'pandas', 'pyarrow', 'hydra', 'omegaconf', 'scipy', 'statsmodels', 'matplotlib', 'rich', 'psutil'}\n"
+    )
     script += "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     before = time.perf_counter()
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0
@@ -151,7 +153,11 @@ def test_a_real_sweep_end_to_end(smollm2: Path, tmp_path: Path, capsys: pytest.C
     """One stratum, two prompts, on the real model in real workers: a verdict, a report, and a run that verifies."""
     out = tmp_path / "real"
     plan = tmp_path / "real.yaml"
-    text = PLAN.read_text().replace("name: toy", "name: real").replace("shadow_k: 0", "shadow_k: 4, shadow_rounds_per_request: 2")
+    text = (
+        PLAN.read_text()
+        .replace("name: toy", "name: real")
+        .replace("shadow_k: 0", "shadow_k: 4, shadow_rounds_per_request: 2")
+    )
     plan.write_text(text.replace("    casual_chat: {weight: 1.0, designated: false, source: casual_chat}\n", ""))
     words = ["--plan", str(plan), "schedule.blocks=1", "sample_size.blocks=1", "schedule.max_new_tokens=12",
              "schedule.canaries=0", "--champion", str(smollm2)]  # fmt: skip

@@ -213,10 +213,11 @@ def main() -> int:
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
 
-    from draftgate.arms.models import load_model
+    from draftgate.arms.models import load_draft, load_model
 
-    draft = load_model(args.draft) if args.draft else None
-    scorer = arm_scorer(load_model(args.model), draft, args.tokens, args.shortest)
+    champion = load_model(args.model)
+    draft = load_draft(args.draft, champion) if args.draft else None
+    scorer = arm_scorer(champion, draft, args.tokens, args.shortest)
     deadline = time.monotonic() + args.seconds
     found = search(scorer, random.Random(args.seed), evaluations=args.evaluations, deadline=deadline)
     kept = diverse(found, args.keep)

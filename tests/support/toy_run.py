@@ -140,6 +140,10 @@ def resolve(name: str) -> Path:
 pull = resolve
 
 
+def load_draft(path: str, champion: ToyModel, *, threads: int | None, kernel: str | None) -> ToyModel:
+    return load_model(path, threads=threads, kernel=kernel)
+
+
 def load_model(path: str, *, threads: int | None, kernel: str | None) -> ToyModel:
     return ToyModel(Path(path))
 
