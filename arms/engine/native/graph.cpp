@@ -90,9 +90,8 @@ class Pass {
   }
 
   void quantise(const Inputs& inputs, size_t c, size_t from, size_t to) {
-    const size_t blocks = inputs.width / kBlock, at = c * inputs.width + from, block = c * blocks + from / kBlock;
-    finite_ &= kernels_.quantise(inputs.x + at, to - from, inputs.q + at, inputs.scale + block, inputs.sum + block,
-                                 inputs.bias + block);
+    const size_t at = c * inputs.stride + from;
+    finite_ &= kernels_.quantise(inputs.x + at, to - from, inputs.q + at, inputs.blocks + at / kBlock);
   }
   void quantise(const Inputs& inputs, size_t c) { quantise(inputs, c, 0, inputs.width); }
 
@@ -155,16 +154,17 @@ class Pass {
   void feed_forward(const Layer& layer) {
     const Inputs& in = normed(layer.feed_forward_norm);
     const Inputs& middle = space_.hidden;
-    // Shares are whole blocks of 32 rows: each thread quantises what it made.
-    const size_t blocks = middle.width / kBlock, groups = layer.gate.groups();
-    const Range mine = share_of_groups(blocks);
-    const Range rows = {mine.first * kBlock, mine.last * kBlock};
+    // Each thread quantises what it made: shares are whole blocks, and whole cache lines where that leaves them even.
+    const size_t lines = middle.stride / kInputUnit, unit = lines >= 6 * threads_ ? kInputUnit : kBlock;
+    const size_t groups = layer.gate.groups();
+    const Range mine = share_of_groups((middle.width + unit - 1) / unit);
+    const Range rows = {mine.first * unit, mine.last * unit < middle.width ? mine.last * unit : middle.width};
     const Range part = {rows.first / kLanes, rows.last / kLanes < groups ? rows.last / kLanes : groups};
-    rows_of(layer.gate, part, in, columns_, middle.x, middle.width, false);
-    rows_of(layer.up, part, in, columns_, space_.up, middle.width, false);
+    rows_of(layer.gate, part, in, columns_, middle.x, middle.stride, false);
+    rows_of(layer.up, part, in, columns_, space_.up, middle.stride, false);
     for (size_t c = columns_.first; c < columns_.last && rows.first < rows.last; ++c) {
       const size_t end = rows.last < sizes_.feed_forward ? rows.last : sizes_.feed_forward;
-      const size_t at = c * middle.width + rows.first;
+      const size_t at = c * middle.stride + rows.first;
       kernels_.silu(middle.x + at, space_.up + at, end - rows.first);
       quantise(middle, c, rows.first, rows.last);
     }

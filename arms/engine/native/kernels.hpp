@@ -9,7 +9,7 @@ struct Kernels {
   const char* name;
 
   // x [width] (a multiple of 32) to int8 with scale, sum and bias per block. False when a value is not finite.
-  bool (*quantise)(const float* x, size_t width, int8_t* q, float* scale, float* sum, int32_t* bias);
+  bool (*quantise)(const float* x, size_t width, int8_t* q, BlockScale* blocks);
 
   // out = x / sqrt(mean(x^2) + epsilon) * weight
   void (*norm)(const float* x, const float* weight, size_t n, float epsilon, float* out);

@@ -38,19 +38,26 @@ struct Matrix {
   size_t bytes() const { return groups() * group_bytes(); }
 };
 
-// Activations of a call, one column a token: int8 per block of 32 with scale, and the floats they were made from.
+// What belongs to one block of 32 inputs in int8. Four of these fill a cache line, so that threads which write
+// neighbouring parts need not fight for one.
+struct BlockScale {
+  float scale;
+  float sum;      // scale x (sum of q)
+  int32_t bias;   // -128 x (sum of q)
+  int32_t unused;
+};
+
+constexpr size_t kInputUnit = 128;  // columns of inputs start at multiples of this: whole cache lines of everything
+
+// Inputs of a product, one column a token: int8 in blocks of 32, and the floats they were made from.
 struct Columns {
-  const float* x;         // [column][width]
-  const int8_t* q;        // [column][width]
-  const float* scale;     // [column][width / 32]
-  const float* sum;       // [column][width / 32]: scale x (sum of q)
-  const int32_t* bias;    // [column][width / 32]: -128 x (sum of q)
-  size_t width;           // inputs, rounded up to 32 (the rest is zero)
+  const float* x;            // [column][stride]
+  const int8_t* q;           // [column][stride]
+  const BlockScale* blocks;  // [column][stride / 32]
+  size_t stride;             // inputs, rounded up to kInputUnit (the rest is zero)
 
   Columns from(size_t column) const {
-    const size_t blocks = width / kBlock;
-    return {x + column * width, q + column * width, scale + column * blocks,
-            sum + column * blocks, bias + column * blocks, width};
+    return {x + column * stride, q + column * stride, blocks + column * (stride / kBlock), stride};
   }
 };
 

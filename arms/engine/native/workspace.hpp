@@ -21,13 +21,12 @@ constexpr size_t kMaxPartials = 16384;  // rows x tiles of attention kept apart 
 struct Inputs {
   float* x = nullptr;
   int8_t* q = nullptr;
-  float* scale = nullptr;
-  float* sum = nullptr;
-  int32_t* bias = nullptr;
-  size_t width = 0;
+  BlockScale* blocks = nullptr;
+  size_t width = 0;   // of a column, rounded up to whole blocks
+  size_t stride = 0;  // from one column to the next
 
-  Columns columns() const { return {x, q, scale, sum, bias, width}; }
-  float* column(size_t c) const { return x + c * width; }
+  Columns columns() const { return {x, q, blocks, stride}; }
+  float* column(size_t c) const { return x + c * stride; }
 };
 
 // Hands out aligned pieces of one stretch of memory; measures when there is none yet.
@@ -41,9 +40,9 @@ class Carver {
     return base_ ? reinterpret_cast<T*>(base_ + at) : nullptr;
   }
   Inputs inputs(size_t columns, size_t width) {
-    const size_t padded = round_up(width, kBlock), blocks = padded / kBlock;
-    return {take<float>(columns * padded), take<int8_t>(columns * padded), take<float>(columns * blocks),
-            take<float>(columns * blocks), take<int32_t>(columns * blocks), padded};
+    const size_t stride = round_up(width, kInputUnit);
+    return {take<float>(columns * stride), take<int8_t>(columns * stride), take<BlockScale>(columns * (stride / kBlock)),
+            round_up(width, kBlock), stride};
   }
   size_t used() const { return used_; }
 
@@ -112,7 +111,7 @@ struct Workspace {
     hidden = from.inputs(kMaxColumns, s.feed_forward);
     if (s.feature) fused = from.inputs(kMaxColumns, 2 * s.width);
     qkv = from.take<float>(kMaxColumns * qkv_rows);
-    up = from.take<float>(kMaxColumns * hidden.width);
+    up = from.take<float>(kMaxColumns * hidden.stride);
     queries = from.take<float>(kMaxColumns * s.heads * head_width);
     cosines = from.take<float>(kMaxColumns * (s.rope_dims / 2 + 1));
     sines = from.take<float>(kMaxColumns * (s.rope_dims / 2 + 1));

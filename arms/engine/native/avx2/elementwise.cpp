@@ -21,7 +21,7 @@ int32_t sum_of(__m256i v) {
 
 }  // namespace
 
-bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum, int32_t* bias) {
+bool quantise(const float* x, size_t width, int8_t* q, BlockScale* blocks) {
   bool finite = true;
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (size_t b = 0; b < width / kBlock; ++b) {
@@ -37,8 +37,7 @@ bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum,
     const float peak = float_of(largest);
     if (!usable || peak < kTiniest) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + b * kBlock), _mm256_setzero_si256());
-      scale[b] = sum[b] = 0.0f;
-      bias[b] = 0;
+      blocks[b] = {0.0f, 0.0f, 0, 0};
       continue;
     }
     const __m256 factor = _mm256_set1_ps(127.0f / peak);
@@ -48,9 +47,8 @@ bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum,
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packing works within 128-bit halves
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + b * kBlock), _mm256_permutevar8x32_epi32(packed, order));
     const int32_t total = sum_of(_mm256_add_epi32(_mm256_add_epi32(whole[0], whole[1]), _mm256_add_epi32(whole[2], whole[3])));
-    scale[b] = peak / 127.0f;
-    sum[b] = scale[b] * float(total);
-    bias[b] = -128 * total;
+    const float scale = peak / 127.0f;
+    blocks[b] = {scale, scale * float(total), -128 * total, 0};
   }
   return finite;
 }

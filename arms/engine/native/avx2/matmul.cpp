@@ -30,7 +30,7 @@ template <Type type, size_t C>
 inline void group_nibbles(const uint8_t* block, size_t h, size_t blocks, const Columns& a, __m256* acc) {
   constexpr size_t bytes = packed_bytes(type);
   const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
-  const size_t width = a.width / kBlock;
+  const size_t width = a.stride / kBlock;
   for (size_t b = 0; b < blocks; ++b, block += bytes) {
     __m256i total[C];
     for (size_t c = 0; c < C; ++c) total[c] = _mm256_setzero_si256();
@@ -41,7 +41,7 @@ inline void group_nibbles(const uint8_t* block, size_t h, size_t blocks, const C
       const __m256i second = _mm256_and_si256(_mm256_srli_epi16(packed, 4), low);
 #pragma GCC unroll 4
       for (size_t c = 0; c < C; ++c) {
-        const int8_t* q = a.q + c * a.width + b * kBlock + 8 * j;
+        const int8_t* q = a.q + c * a.stride + b * kBlock + 8 * j;
         total[c] = _mm256_add_epi16(total[c], _mm256_maddubs_epi16(first, broadcast4(q)));
         total[c] = _mm256_add_epi16(total[c], _mm256_maddubs_epi16(second, broadcast4(q + 4)));
       }
@@ -53,9 +53,9 @@ inline void group_nibbles(const uint8_t* block, size_t h, size_t blocks, const C
 #pragma GCC unroll 4
     for (size_t c = 0; c < C; ++c) {
       const __m256 dot = _mm256_cvtepi32_ps(_mm256_madd_epi16(total[c], ones));
-      const __m256 scaled = _mm256_mul_ps(dot, _mm256_set1_ps(a.scale[c * width + b]));
+      const __m256 scaled = _mm256_mul_ps(dot, _mm256_set1_ps(a.blocks[c * width + b].scale));
       acc[c] = _mm256_fmadd_ps(scaled, d, acc[c]);
-      acc[c] = _mm256_fmadd_ps(offset, _mm256_set1_ps(a.sum[c * width + b]), acc[c]);
+      acc[c] = _mm256_fmadd_ps(offset, _mm256_set1_ps(a.blocks[c * width + b].sum), acc[c]);
     }
   }
 }
@@ -65,7 +65,7 @@ template <size_t C>
 inline void group_bytes(const uint8_t* block, size_t h, size_t blocks, const Columns& a, __m256* acc) {
   constexpr size_t bytes = packed_bytes(Type::q8_0);
   const __m256i flip = _mm256_set1_epi8(-128), ones = _mm256_set1_epi16(1);
-  const size_t width = a.width / kBlock;
+  const size_t width = a.stride / kBlock;
   for (size_t b = 0; b < blocks; ++b, block += bytes) {
     __m256i total[C];
     for (size_t c = 0; c < C; ++c) total[c] = _mm256_setzero_si256();
@@ -75,7 +75,7 @@ inline void group_bytes(const uint8_t* block, size_t h, size_t blocks, const Col
       const __m256i magnitude = _mm256_abs_epi8(weights);
 #pragma GCC unroll 4
       for (size_t c = 0; c < C; ++c) {
-        const __m256i q = broadcast4(a.q + c * a.width + b * kBlock + 4 * j);
+        const __m256i q = broadcast4(a.q + c * a.stride + b * kBlock + 4 * j);
         const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, weights));
         total[c] = _mm256_add_epi32(total[c], _mm256_madd_epi16(pairs, ones));
       }
@@ -84,7 +84,7 @@ inline void group_bytes(const uint8_t* block, size_t h, size_t blocks, const Col
     if (h == 0) prefetch<bytes>(block + kAhead / bytes * bytes);
 #pragma GCC unroll 4
     for (size_t c = 0; c < C; ++c) {
-      const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(total[c]), _mm256_set1_ps(a.scale[c * width + b]));
+      const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(total[c]), _mm256_set1_ps(a.blocks[c * width + b].scale));
       acc[c] = _mm256_fmadd_ps(scaled, d, acc[c]);
     }
   }
@@ -96,7 +96,7 @@ inline void group_float(const uint8_t* data, size_t h, size_t inputs, const Colu
     const __m256 weights = type == Type::f16 ? load_halves(data + 16 * h)
                                              : _mm256_loadu_ps(reinterpret_cast<const float*>(data + 32 * h));
 #pragma GCC unroll 4
-    for (size_t c = 0; c < C; ++c) acc[c] = _mm256_fmadd_ps(weights, _mm256_set1_ps(a.x[c * a.width + k]), acc[c]);
+    for (size_t c = 0; c < C; ++c) acc[c] = _mm256_fmadd_ps(weights, _mm256_set1_ps(a.x[c * a.stride + k]), acc[c]);
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace draftgate::avx512 {
 
-bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum, int32_t* bias) {
+bool quantise(const float* x, size_t width, int8_t* q, BlockScale* blocks) {
   bool finite = true;
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   for (size_t b = 0; b < width / kBlock; ++b) {
@@ -18,8 +18,7 @@ bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum,
     const float peak = float_of(largest);
     if (!usable || peak < kTiniest) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + b * kBlock), _mm256_setzero_si256());
-      scale[b] = sum[b] = 0.0f;
-      bias[b] = 0;
+      blocks[b] = {0.0f, 0.0f, 0, 0};
       continue;
     }
     const __m512 factor = _mm512_set1_ps(127.0f / peak);
@@ -28,9 +27,8 @@ bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum,
     _mm_storeu_si128(reinterpret_cast<__m128i*>(q + b * kBlock), _mm512_cvtepi32_epi8(first));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(q + b * kBlock + kLanes), _mm512_cvtepi32_epi8(second));
     const int32_t total = _mm512_reduce_add_epi32(_mm512_add_epi32(first, second));
-    scale[b] = peak / 127.0f;
-    sum[b] = scale[b] * float(total);
-    bias[b] = -128 * total;
+    const float scale = peak / 127.0f;
+    blocks[b] = {scale, scale * float(total), -128 * total, 0};
   }
   return finite;
 }

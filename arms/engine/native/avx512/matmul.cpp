@@ -35,7 +35,7 @@ inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a,
       const __m512i second = _mm512_and_si512(_mm512_srli_epi16(packed, 4), low);
 #pragma GCC unroll 8
       for (size_t c = 0; c < C; ++c) {
-        const int8_t* q = a.q + c * a.width + b * kBlock + 8 * j;
+        const int8_t* q = a.q + c * a.stride + b * kBlock + 8 * j;
         total[c] = _mm512_dpbusd_epi32(total[c], first, broadcast4(q));
         total[c] = _mm512_dpbusd_epi32(total[c], second, broadcast4(q + 4));
       }
@@ -43,12 +43,12 @@ inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a,
     const __m512 d = load_halves(block + 256);
     const __m512 offset = type == Type::q4_1 ? load_halves(block + 288) : _mm512_mul_ps(d, _mm512_set1_ps(-8.0f));
     prefetch<bytes>(block + kAhead / bytes * bytes);
-    const size_t width = a.width / kBlock;
+    const size_t width = a.stride / kBlock;
 #pragma GCC unroll 8
     for (size_t c = 0; c < C; ++c) {
-      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.scale[c * width + b]));
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.blocks[c * width + b].scale));
       acc[c] = _mm512_fmadd_ps(scaled, d, acc[c]);
-      acc[c] = _mm512_fmadd_ps(offset, _mm512_set1_ps(a.sum[c * width + b]), acc[c]);
+      acc[c] = _mm512_fmadd_ps(offset, _mm512_set1_ps(a.blocks[c * width + b].sum), acc[c]);
     }
   }
 }
@@ -56,22 +56,22 @@ inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a,
 template <size_t C>
 inline void group_bytes(const uint8_t* block, size_t blocks, const Columns& a, __m512* acc) {
   constexpr size_t bytes = packed_bytes(Type::q8_0);
-  const size_t width = a.width / kBlock;
+  const size_t width = a.stride / kBlock;
   for (size_t b = 0; b < blocks; ++b, block += bytes) {
     __m512i total[C];
-    for (size_t c = 0; c < C; ++c) total[c] = _mm512_set1_epi32(a.bias[c * width + b]);
+    for (size_t c = 0; c < C; ++c) total[c] = _mm512_set1_epi32(a.blocks[c * width + b].bias);
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8; ++j) {
       const __m512i weights = _mm512_loadu_si512(block + 64 * j);
 #pragma GCC unroll 8
       for (size_t c = 0; c < C; ++c)
-        total[c] = _mm512_dpbusd_epi32(total[c], weights, broadcast4(a.q + c * a.width + b * kBlock + 4 * j));
+        total[c] = _mm512_dpbusd_epi32(total[c], weights, broadcast4(a.q + c * a.stride + b * kBlock + 4 * j));
     }
     const __m512 d = load_halves(block + 512);
     prefetch<bytes>(block + kAhead / bytes * bytes);
 #pragma GCC unroll 8
     for (size_t c = 0; c < C; ++c) {
-      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.scale[c * width + b]));
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(total[c]), _mm512_set1_ps(a.blocks[c * width + b].scale));
       acc[c] = _mm512_fmadd_ps(scaled, d, acc[c]);
     }
   }
@@ -82,7 +82,7 @@ inline void group_float(const uint8_t* data, size_t inputs, const Columns& a, __
   for (size_t k = 0; k < inputs; ++k, data += packed_bytes(type)) {
     const __m512 weights = type == Type::f16 ? load_halves(data) : _mm512_loadu_ps(data);
 #pragma GCC unroll 8
-    for (size_t c = 0; c < C; ++c) acc[c] = _mm512_fmadd_ps(weights, _mm512_set1_ps(a.x[c * a.width + k]), acc[c]);
+    for (size_t c = 0; c < C; ++c) acc[c] = _mm512_fmadd_ps(weights, _mm512_set1_ps(a.x[c * a.stride + k]), acc[c]);
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace draftgate::portable {
 
-bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum, int32_t* bias) {
+bool quantise(const float* x, size_t width, int8_t* q, BlockScale* blocks) {
   bool finite = true;
   for (size_t b = 0; b < width / kBlock; ++b) {
     const float* block = x + b * kBlock;
@@ -26,9 +26,8 @@ bool quantise(const float* x, size_t width, int8_t* q, float* scale, float* sum,
       q[b * kBlock + i] = int8_t(value);
       total += value;
     }
-    scale[b] = zero ? 0.0f : peak / 127.0f;
-    sum[b] = scale[b] * float(total);
-    bias[b] = -128 * total;
+    const float scale = zero ? 0.0f : peak / 127.0f;
+    blocks[b] = {scale, scale * float(total), -128 * total, 0};
   }
   return finite;
 }

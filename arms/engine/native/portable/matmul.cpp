@@ -37,9 +37,10 @@ void group_quantised(const Matrix& w, const uint8_t* block, const Columns& colum
   int32_t total[kLanes];
   for (size_t b = 0; b < w.steps(); ++b, block += packed_bytes(w.type)) {
     const int8_t* q = column.q + b * kBlock;
-    const float scale = column.scale[b], sum = column.sum[b];
+    const auto [scale, sum, bias, unused] = column.blocks[b];
+    (void)unused;
     if (w.type == Type::q8_0) {
-      dot_bytes(block, q, column.bias[b], total);
+      dot_bytes(block, q, bias, total);
       for (size_t r = 0; r < kLanes; ++r) acc[r] = std::fma(float(total[r]) * scale, half_at(block + 512, r), acc[r]);
       continue;
     }
