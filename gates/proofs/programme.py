@@ -265,7 +265,8 @@ def real_greedy(material: Material, amounts: Amounts) -> Finding:
 
 def real_pit(material: Material, amounts: Amounts) -> Finding:
     decoding = {"temperature": 1.0}
-    return scored(DRAFT, material.champion, material.draft, decoding, material.prompts, 64, amounts.pit_tokens)
+    tokens = min(64, amounts.pit_tokens)
+    return scored(DRAFT, material.champion, material.draft, decoding, material.prompts, tokens, amounts.pit_tokens)
 
 
 def sequences(material: Material) -> list[list[int]]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from draftgate.gates.proofs.choices import Choices, TreeTooLarge, outcomes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -15,6 +15,7 @@ def rows(size: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, 7), min_size=size, max_size=size).filter(lambda r: sum(r) > 0)
 
 
+@settings(deadline=None)
 @given(rows(3), rows(3))
 def test_probabilities_of_two_dependent_draws_are_the_product_law(first: list[int], second: list[int]) -> None:
     def procedure(draws: Choices) -> tuple[int, int]:
@@ -31,6 +32,7 @@ def test_probabilities_of_two_dependent_draws_are_the_product_law(first: list[in
         assert probability == Fraction(first[x], sum(first)) * Fraction(row[y], sum(row))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 50), st.integers(1, 50))
 def test_acceptance_has_probability_min_one_q_over_p(q: int, p: int) -> None:
     law = {o.result: o.probability for o in outcomes(lambda draws: draws.accept(q, p, 0))}

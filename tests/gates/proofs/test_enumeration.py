@@ -15,8 +15,13 @@ from draftgate.gates.proofs.sabotage.patch import patched, planted
 FAMILIES = [*shapes(), *settings()]
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
-def test_every_fraction_is_the_champions(family: Family) -> None:
+@pytest.mark.parametrize(
+    "family",
+    [f for f in FAMILIES if f.name in ("generic-v3-k2", "stop-inside", "grammar", "forced")],
+    ids=lambda f: f.name,
+)
+def test_every_fraction_is_the_champions_however_it_is_proposed(family: Family) -> None:
+    """The other families are walked by `draftgate prove` (test_prove.py)."""
     for spec in arms_of(family):
         account, wrong = enumerate_family(family, spec)
         assert not wrong

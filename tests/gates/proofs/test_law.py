@@ -42,6 +42,7 @@ def test_a_row_of_a_real_vocabulary_agrees_to_the_bit() -> None:
     np.testing.assert_array_equal(law.masses_of(logits, {}), masses.row(logits, masses.scale_of(1.0))[0])
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.text(max_size=8), st.integers(1, 2**63), st.integers(0, 2**32 - 1))
 def test_draws_agree(seed: int, stream: str, n: int, round: int) -> None:
     for domain in ("draft_sample", "accept_uniform", "correction_sample", "target_extra", "pit"):
@@ -59,6 +60,7 @@ def test_philox_gives_the_published_vectors() -> None:
     assert law.philox((0x299F31D0 << 32) | 0xA4093822, pi) == (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=9).filter(any))
 def test_every_integer_of_a_row_falls_on_its_token(values: list[int]) -> None:
     row = np.array(values, np.uint64)

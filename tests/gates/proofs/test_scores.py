@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from draftgate.gates.proofs import family
 from draftgate.gates.proofs.scores import score_token
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 TOTAL = 1 << 12
@@ -20,6 +20,7 @@ def masses(size: int) -> st.SearchStrategy[np.ndarray]:
     return cuts.map(lambda c: np.diff([0, *sorted(c), TOTAL]).astype(np.uint64))
 
 
+@settings(deadline=None)
 @given(masses(5), masses(5))
 def test_the_shift_has_mean_zero_and_points_at_the_draft(q: np.ndarray, p: np.ndarray) -> None:
     under_q = under_p = Fraction(0)
@@ -38,6 +39,7 @@ def test_the_shift_has_mean_zero_and_points_at_the_draft(q: np.ndarray, p: np.nd
     assert tv == pytest.approx(0.5 * float(np.abs(q.astype(float) - p.astype(float)).sum()) / TOTAL)
 
 
+@settings(deadline=None)
 @given(masses(6), masses(6))
 def test_pit_intervals_tile_the_unit_interval_in_the_ratio_order(q: np.ndarray, p: np.ndarray) -> None:
     for name in ("pit_ratio", "pit_id"):
