@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
@@ -73,12 +73,13 @@ class DistributionFamily:
         return [name for name, p in self.adjusted.items() if p <= level]
 
 
-def pit_family(scores: pd.DataFrame) -> DistributionFamily:
+def pit_family(scores: pd.DataFrame, also: Mapping[str, float] | None = None) -> DistributionFamily:
     """Randomised PIT scores against the uniform law, in both orderings of the vocabulary, and neighbours' independence.
 
-    ``scores`` in frozen order with ``pit_ratio`` and ``pit_id`` in (0, 1). A score outside, or NaN, counts as p = 0.
+    ``scores`` in frozen order with ``pit_ratio`` and ``pit_id`` in (0, 1); ``also``: p-values of other tests of the
+    family. A score outside, or NaN, counts as p = 0.
     """
-    found: dict[str, float] = {}
+    found: dict[str, float] = dict(also or {})
     for name in ("pit_ratio", "pit_id"):
         values = pd.to_numeric(scores[name], errors="coerce").to_numpy(float) if name in scores else np.empty(0)
         if not len(values):
@@ -104,6 +105,11 @@ class Shift:
     def inside(self) -> bool:
         """The claim of equality: the whole interval lies inside ±δ."""
         return self.sequence.lower >= -self.delta and self.sequence.upper <= self.delta
+
+    @property
+    def p_value(self) -> float:
+        """Of exactness, by the largest evidence seen at any time (Ville's inequality)."""
+        return float(np.exp(-max(0.0, float(self.evidence.log_e.max(initial=0.0)))))
 
     @property
     def outside(self) -> bool:

@@ -46,7 +46,8 @@ class ExactLaw(Check):
             return self.result(
                 "inconclusive", f"{int((~np.isfinite(terms)).sum())} scores are not numbers", threshold=delta
             )
-        family, moved = pit_family(mine), shift(mine, evidence.alpha, delta)
+        moved = shift(mine, evidence.alpha, delta)
+        family = pit_family(mine, {"shift": moved.p_value})
         rejected = family.rejected(evidence.alpha)
         n = int(mine[["stratum", "prompt_id"]].drop_duplicates().shape[0]) if "prompt_id" in mine else len(mine)
         common: dict[str, Any] = {
@@ -59,7 +60,7 @@ class ExactLaw(Check):
                 "mean_tv": float(mine["tv"].mean()) if "tv" in mine else None,
             },
         }  # fmt: skip
-        if rejected or moved.evidence.rejected_at is not None or moved.outside:
+        if rejected or moved.outside:
             what = ", ".join(rejected) or "the shift towards the draft"
             return self.result("fail", f"the answers do not follow the champion's law: {what}", **common)
         missing = [name for name in REPLAYED if not evidence.audits.get(name)]
