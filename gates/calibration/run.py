@@ -44,9 +44,12 @@ def committed(name: str) -> dict[str, Any]:
 
 
 def write(table: Mapping[str, Any], folder: Path) -> Path:
+    """One cell a line, so that a change of figures is a readable difference."""
     path = folder / f"{table['table']}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    head = json.dumps({k: v for k, v in table.items() if k != "cells"}, ensure_ascii=False)
+    lines = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in table["cells"])
+    path.write_text(f'{head[:-1]}, "cells": [\n{lines}\n]}}\n', encoding="utf-8")
     return path
 
 
