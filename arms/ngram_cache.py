@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from .draws import Draws
 from .errors import ArmError
+from .model_free import ModelFree
 from .policies import LARGEST_K
 from .proposer import Hidden, Proposer
 from .round import Proposal
@@ -107,22 +108,16 @@ def _table(rows: npt.NDArray[Any], n: int) -> dict[tuple[int, ...], int]:
     return {tuple(row[:-1]): row[-1] for row in rows.tolist()}
 
 
-class CacheLookup:
+class CacheLookup(ModelFree):
     """Proposer of one request: follows the cache token by token while it knows what comes next."""
 
-    wants_hidden = False
-    calls = 0
-    forward_ns = 0
-
     def __init__(self, cache: NgramCache, k: int, stop_ids: frozenset[int]) -> None:
-        self.cache, self.maximum, self.stop_ids = cache, k, stop_ids
+        super().__init__(k, stop_ids)
+        self.cache = cache
         self.longest = max(cache.tables, default=1)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         return None
-
-    def requested(self) -> int:
-        return self.maximum
 
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
         window = list(context[-self.longest :])
@@ -137,23 +132,11 @@ class CacheLookup:
                 break
         return Proposal(tokens)
 
-    def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
-        return None
-
-    def observe(self, tokens: Sequence[int], hidden: Hidden) -> None:
-        return None
-
-    def abandon(self) -> None:
-        return None
-
     def fingerprint(self) -> dict[str, object]:
         return {"ngram_cache": self.cache.sha256}
 
     def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         return CacheLookup(self.cache, self.maximum, self.stop_ids)
-
-    def close(self) -> None:
-        return None
 
 
 def cache_settings(spec: Mapping[str, Any], tokenizer_sha256: str) -> tuple[NgramCache, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .draws import Draws
 from .errors import ArmError
+from .model_free import ModelFree
 from .policies import LARGEST_K
 from .proposer import Hidden, Proposer
 from .round import Proposal
@@ -54,36 +55,20 @@ def copied(context: Sequence[int], begin: int, k: int, stop_ids: frozenset[int])
     return tokens
 
 
-class PromptLookup:
+class PromptLookup(ModelFree):
     """Proposer of one request."""
 
-    wants_hidden = False
-    calls = 0
-    forward_ns = 0
-
     def __init__(self, k: int, min_ngram: int, max_ngram: int, stop_ids: frozenset[int]) -> None:
-        self.maximum, self.stop_ids = k, stop_ids
+        super().__init__(k, stop_ids)
         self.index = NgramIndex(min_ngram, max_ngram)
 
     def prefill(self, prompt: Sequence[int]) -> None:
         self.index.extend(prompt)
 
-    def requested(self) -> int:
-        return self.maximum
-
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
         self.index.extend(context)
         n, begin = self.index.longest(context)
         return Proposal(copied(context, begin, k, self.stop_ids) if n else [])
-
-    def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
-        return None
-
-    def observe(self, tokens: Sequence[int], hidden: Hidden) -> None:
-        return None
-
-    def abandon(self) -> None:
-        return None
 
     def fingerprint(self) -> dict[str, object]:
         return {"ngrams": hash(frozenset(self.index.ends.items())), "indexed": self.index.indexed}
@@ -92,9 +77,6 @@ class PromptLookup:
         fresh = PromptLookup(self.maximum, self.index.sizes[-1], self.index.sizes[0], self.stop_ids)
         fresh.index.extend(context[: self.index.indexed + 1])
         return fresh
-
-    def close(self) -> None:
-        return None
 
 
 def lookup_settings(spec: Mapping[str, Any]) -> tuple[int, int, int]:

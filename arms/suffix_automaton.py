@@ -12,6 +12,7 @@ from typing import Any
 
 from .draws import Draws
 from .errors import ArmError
+from .model_free import ModelFree
 from .policies import LARGEST_K
 from .prompt_lookup import copied
 from .proposer import Hidden, Proposer
@@ -97,15 +98,12 @@ class SuffixAutomaton:
             at = self.link[at]
 
 
-class SuffixLookup:
+class SuffixLookup(ModelFree):
     """Proposer of one request."""
 
-    wants_hidden = False
-    calls = 0
-    forward_ns = 0
-
     def __init__(self, k: int, min_match: int, stop_ids: frozenset[int]) -> None:
-        self.maximum, self.min_match, self.stop_ids = k, min_match, stop_ids
+        super().__init__(k, stop_ids)
+        self.min_match = min_match
         self.automaton = SuffixAutomaton()
 
     def _take(self, context: Sequence[int]) -> None:
@@ -115,23 +113,11 @@ class SuffixLookup:
     def prefill(self, prompt: Sequence[int]) -> None:
         self._take(prompt)
 
-    def requested(self) -> int:
-        return self.maximum
-
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
         self._take(context)
         if self.automaton.match < self.min_match:
             return Proposal()
         return Proposal(copied(context, self.automaton.follows, k, self.stop_ids))
-
-    def settle(self, context: Sequence[int], proposed: int, tested: int, accepted: int) -> None:
-        return None
-
-    def observe(self, tokens: Sequence[int], hidden: Hidden) -> None:
-        return None
-
-    def abandon(self) -> None:
-        return None
 
     def fingerprint(self) -> dict[str, object]:
         automaton = self.automaton
@@ -141,9 +127,6 @@ class SuffixLookup:
         fresh = SuffixLookup(self.maximum, self.min_match, self.stop_ids)
         fresh._take(context[: self.automaton.size])
         return fresh
-
-    def close(self) -> None:
-        return None
 
 
 def suffix_settings(spec: Mapping[str, Any]) -> tuple[int, int]:
