@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from .draws import Draws
 from .masses import Masses
-
-Outcome = Literal["accepted_all", "rejected", "stop", "length", "champion_step", "failed"]
+from .request import Outcome
 
 
 class RoundAborted(Exception):
