@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from typing import Any
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
@@ -28,11 +27,11 @@ def run(args: argparse.Namespace, services: Any) -> int:
 
     from ..bench import Effort, measure
     from ..bench_table import print_report
+    from ..engine.engine import processors
     from ..errors import ArmError
     from ..models import pull
 
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = args.threads or [count for count in (1, 2) if count <= available]
+    threads = args.threads or [count for count in (1, 2) if count <= processors()]
     if min(threads) < 1 or args.seconds <= 0 or min(args.contexts or [1]) < 1:
         raise ArmError("--threads, --contexts and --seconds must be above zero")
     effort = Effort(seconds=args.seconds)

@@ -23,7 +23,7 @@ class ChampionWeights:
 
 def _tensor(file: Any, name: str) -> Tensor:
     info = file.tensors[name]
-    raw = np.frombuffer(file.map, np.uint8, info.bytes, info.offset)
+    raw = np.frombuffer(file.data(name), np.uint8)
     kind = gguf.GGMLQuantizationType[info.type]
     rows = info.shape[0] if len(info.shape) > 1 else 1
     values = gguf.quants.dequantize(raw.reshape(rows, -1), kind)

@@ -20,7 +20,8 @@ from .hyperparameters import OUTPUT_ROWS, Hyperparameters, UnsupportedModel, out
 
 ARITHMETIC = "draftgate-arithmetic/1"
 KERNEL_VARIABLE = "DRAFTGATE_KERNEL"
-_ROWS = {"all": 0, "last": 1, "none": 2}
+ROW_CODES = {"all": 0, "last": 1, "none": 2}
+"""`contract.Rows` as the native side wants them."""
 
 Hidden = npt.NDArray[np.float32]
 """float32, shape [tokens, hidden width]: the states after the output norm, before the head."""
@@ -128,7 +129,7 @@ class NativeEngine:
         wanted = kernel or os.environ.get(KERNEL_VARIABLE, "")
         data = np.frombuffer(file.map, dtype=np.uint8)
         try:
-            native = _native.Engine(data, sizes.sizes(), tensors, threads or _processors(), wanted, True)
+            native = _native.Engine(data, sizes.sizes(), tensors, threads or processors(), wanted, True)
         except ValueError as error:
             raise UnsupportedModel(f"{file.path}: {error}") from error
         return cls(file, sizes, native, tokenizer_sha256)
@@ -230,7 +231,7 @@ class NativeEngine:
         wanted = {"all": total, "last": len(items), "none": 0}[rows]
         logits = _native.rows(wanted, self.sizes.outputs)
         states = np.empty((total if hidden else 0, self.hidden_width), np.float32)
-        if items and not self.native.forward(segments, _ROWS[rows], logits, states):
+        if items and not self.native.forward(segments, ROW_CODES[rows], logits, states):
             self.non_finite = True
             for tx, _ in items:
                 tx.failed = True
@@ -270,7 +271,8 @@ def _rows(shape: tuple[int, ...]) -> int:
     return rows
 
 
-def _processors() -> int:
+def processors() -> int:
+    """How many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1

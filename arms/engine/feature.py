@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from . import _native
 from .contract import CacheMisuse, Logits, NonFinite, Rows
-from .engine import _ROWS, Hidden, NativeEngine, NativeTransaction
+from .engine import ROW_CODES, Hidden, NativeEngine, NativeTransaction
 from .gguf import LOADABLE_TYPES, GgufFile
-from .hyperparameters import Hyperparameters, UnsupportedModel, _Keys, output_ids
+from .hyperparameters import Hyperparameters, Keys, UnsupportedModel, output_ids
 
 ARCHITECTURE = "draftgate-feature"
 HEAD_ROWS = "draftgate.head_rows"
@@ -69,7 +69,7 @@ class FeatureEngine(NativeEngine):
         logits = np.empty((wanted, self.sizes.outputs), np.float32)
         states = np.empty((len(ids), self.hidden_width), np.float32)
         start = tx.cache.length + tx.appended
-        if not self.native.forward_features(tx.cache.native, start, ids, given, _ROWS[rows], logits, states):
+        if not self.native.forward_features(tx.cache.native, start, ids, given, ROW_CODES[rows], logits, states):
             self.non_finite = True
             tx.failed = True
             raise NonFinite("the draft's forward pass met NaN or infinity; roll the transaction back")
@@ -92,7 +92,7 @@ def _sizes(file: GgufFile, champion: Hyperparameters) -> tuple[Hyperparameters, 
     rows = output_ids(file, HEAD_ROWS, champion.vocabulary)
     if rows is None:
         raise UnsupportedModel(f"{file.path}: {HEAD_ROWS} is missing")
-    keys = _Keys(file)
+    keys = Keys(file)
     width, heads = keys.count("embedding_length"), keys.count("attention.head_count")
     kv_heads = keys.count("attention.head_count_kv", heads)
     if width != champion.width:
@@ -124,7 +124,7 @@ def _with_head(
 ) -> tuple[npt.NDArray[np.uint8], dict[str, tuple[str, int, int, int]]]:
     """The draft's bytes with the chosen rows of the champion's head behind them, and where every tensor lies."""
     head = champion.tensors.get("output.weight") or champion.tensors["token_embd.weight"]
-    whole = np.frombuffer(champion.map, np.uint8, head.bytes, head.offset).reshape(head.shape[0], -1)
+    whole = np.frombuffer(champion.data(head.name), np.uint8).reshape(head.shape[0], -1)
     kept = whole[np.array(rows)]
     own = np.frombuffer(file.map, np.uint8)
     pad = -len(own) % 64

@@ -50,7 +50,9 @@ class Hyperparameters:
         return f"rope-interleaved {turn} context={self.context}"
 
 
-class _Keys:
+class Keys:
+    """A file's keys under its architecture's name; what is missing or absurd is refused by name."""
+
     def __init__(self, file: GgufFile) -> None:
         self.file, self.prefix = file, f"{file.architecture}."
 
@@ -77,7 +79,7 @@ class _Keys:
         return float(value)
 
 
-def _rope_scale(keys: _Keys) -> float:
+def _rope_scale(keys: Keys) -> float:
     kind = keys.get("rope.scaling.type", None)
     if kind not in (None, "none", "linear"):
         raise keys.fail("rope.scaling.type", f"is {str(kind)[:40]!r}; supported: none, linear")
@@ -110,7 +112,7 @@ def output_ids(file: GgufFile, key: str, vocabulary: int) -> list[int] | None:
 def read_hyperparameters(file: GgufFile) -> Hyperparameters:
     """Raises UnsupportedModel (exit code 2) naming the key or tensor that is missing, absurd or unsupported."""
     file.require_loadable()
-    keys = _Keys(file)
+    keys = Keys(file)
     if keys.get("expert_count", 0):
         raise keys.fail("expert_count", "is set: mixtures of experts are not supported")
     layers, width, heads = keys.count("block_count"), keys.count("embedding_length"), keys.count("attention.head_count")
