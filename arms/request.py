@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from .round import Outcome
 
 FinishReason = Literal["stop", "stop_string", "length", "context", "cancelled", "error"]
-Outcome = Literal["accepted_all", "rejected", "stop", "length", "champion_step", "failed"]
-"""How a round ended: bonus drawn; correction drawn; a stop token inside the block; the budget used up inside the
-block; k = 0, one champion token; aborted."""
 Censored = Literal["none", "length", "context", "cancelled"]
 """Why the round proposed or tested fewer than it asked for, when that was exogenous; a stop is terminal instead."""
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from .draws import Draws
 from .masses import Masses
-from .request import Outcome
+
+Outcome = Literal["accepted_all", "rejected", "stop", "length", "champion_step", "failed"]
+"""How a round ended: bonus drawn; correction drawn; a stop token inside the block; the budget used up inside the
+block; k = 0, one champion token; aborted."""
 
 
 class RoundAborted(Exception):
