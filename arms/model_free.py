@@ -8,7 +8,7 @@ from .proposer import Hidden
 
 
 class ModelFree:
-    """A `proposer.Proposer` but for what it proposes: `prefill`, `propose`, `fingerprint` and `twin` are to be added."""
+    """A `proposer.Proposer` but for `prefill`, `propose`, `fingerprint` and `twin`, which are its subclasses' own."""
 
     wants_hidden = False
     calls = 0

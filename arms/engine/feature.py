@@ -1,8 +1,8 @@
-"""A feature draft as an engine: one decoder layer on its champion's hidden states, its head rows of the champion's head.
+"""A feature draft as an engine: one decoder layer on its champion's hidden states, its head some of the champion's.
 
 Place x of its cache holds what was made of the pair (state of token x, token x + 1); the row that comes out predicts
-token x + 2. The file (`arms/distill/export.py`) holds the layer and the list of head rows; embedding and head stay in the
-champion's file, to whose hash the draft is bound.
+token x + 2. The file (`arms/distill/export.py`) holds the layer and the list of head rows; embedding and head stay in
+the champion's file, to whose hash the draft is bound.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _check_tensors(file: GgufFile, layers: int) -> None:
 
 
 def output_ids(file: GgufFile, key: str, vocabulary: int) -> list[int] | None:
-    """The token of each row of a reduced head; None where the head has the whole vocabulary. Raises UnsupportedModel."""
+    """The token of each row of a reduced head; None where it has the whole vocabulary. Raises UnsupportedModel."""
     ids = file.metadata.get(key)
     if ids is None:
         return None
