@@ -49,6 +49,11 @@ class Index:
         self.closed = False
         self.last_wall_ns = 0
 
+    def count(self, kind: str) -> int:
+        """Live records of one kind."""
+        start = f"{kind}:"
+        return sum(1 for key in self.live if key.startswith(start))
+
     def visit(self, seq: int, kind: bytes, line: bytes) -> None:
         found = _KEY.search(line, 80, 4096)
         if found is not None:

@@ -9,7 +9,6 @@ are followed in seconds.
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import re
 from array import array
@@ -124,18 +123,16 @@ def scan_ledger(path: Path, visit: Visit | None = None) -> LedgerReading:
     offsets: array[int] = array("Q")
     if not path.exists() or path.stat().st_size == 0:
         return LedgerReading(Records(path, offsets, 0), None)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        end, position, prev = len(data), 0, FIRST
-        problem: str | None = None
-        torn: int | None = None
-        while position < end:
-            stop = data.find(b"\n", position) + 1
-            line = data[position : stop or end]
+    end, position, prev = path.stat().st_size, 0, FIRST
+    with path.open("rb", buffering=1 << 20) as file:
+        for line in file:
             head = _HEAD.match(line)
-            expected = len(offsets)
-            if not stop or head is None or (stop == end and not _whole(line)):
+            expected, stop = len(offsets), position + len(line)
+            problem: str | None = None
+            torn: int | None = None
+            if head is None or (stop == end and not _whole(line)):
                 problem = f"record {expected}: not a whole record"
-                torn = position if _is_tail(data, position, stop) else None
+                torn = position if not any(_HEAD.match(later) for later in file) else None
             elif int(head[1]) != expected:
                 problem = f"record {expected}: has sequence number {int(head[1])} (dropped, repeated or reordered)"
             elif head[2].decode() != prev:
@@ -148,16 +145,7 @@ def scan_ledger(path: Path, visit: Visit | None = None) -> LedgerReading:
             offsets.append(position)
             prev = sha256(line[:-1]).hexdigest()
             position = stop
-        return LedgerReading(Records(path, offsets, end), None, prev)
-
-
-def _is_tail(data: mmap.mmap, position: int, stop: int) -> bool:
-    """Whether no whole record follows ``position``: then a crash explains it, else someone edited the middle."""
-    while stop and stop < len(data):
-        position, stop = stop, data.find(b"\n", stop) + 1
-        if _HEAD.match(data[position : stop or len(data)]):
-            return False
-    return True
+    return LedgerReading(Records(path, offsets, position), None, prev)
 
 
 def read_ledger(run_dir: RunDir | Path | str) -> LedgerReading:

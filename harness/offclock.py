@@ -29,7 +29,9 @@ def build_arms(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any
 
 def first_forward(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
     """Time of a model's first forward pass after loading: pages touched, pools started."""
-    model = session.champion if session.champion is not None else session.draft
+    model = session.champion if session.draft is None else session.draft
+    if getattr(model.engine, "feature_draft", False):
+        return {"first_forward_ns": None}
     before = time.perf_counter_ns()
     cache = model.engine.new_cache(8)
     model.engine.verify_linear(cache.begin(), [1], "last")
@@ -66,6 +68,8 @@ class _Decoder:
 def contention(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
     """Champion decode alone, alternating with the draft (as an arm does), and with the draft running at the same
     time."""
+    if getattr(session.draft.engine, "feature_draft", False):
+        return {"measured": False, "steps": 0, "reason": "this draft runs on the champion's own hidden states alone"}
     champion, draft = _Decoder(session.champion), _Decoder(session.draft)
     for _ in range(4):
         champion.step()
@@ -94,6 +98,7 @@ def contention(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any
     return medians | {
         "alternating_ratio": medians["alternating_ns"] / medians["alone_ns"],
         "concurrent_ratio": medians["concurrent_ns"] / medians["alone_ns"],
+        "measured": True,
         "steps": STEPS,
     }
 

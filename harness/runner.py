@@ -77,11 +77,13 @@ class Runner:
         self._canaries("end")
 
     def _unit(self, unit: Unit) -> None:
-        todo = {arm: self._missing(unit, arm) for arm in unit.order}
+        owed = {
+            a: sum(not self.journal.has("request", i) for i in self.schedule.request_ids(unit, a)) for a in unit.order
+        }
         segment = 0
         while self.journal.has("segment", f"{unit.id}#{segment}"):
             segment += 1
-        waiting = [a for a in unit.order if todo[a] or not self._had_process(unit, a, segment)]
+        waiting = [a for a in unit.order if owed[a] or not self._had_process(unit, a, segment)]
         if not waiting:
             return
         self.journal.append("segment", {
@@ -99,14 +101,11 @@ class Runner:
             self._realise(unit)
         for order, arm in enumerate(unit.order):
             if arm in waiting:
-                self._with_retries(lambda a=arm, o=order: self._process(unit, a, o, segment, todo[a]), unit, arm)
+                self._with_retries(lambda a=arm, o=order: self._process(unit, a, o, segment), unit, arm)
 
     def _had_process(self, unit: Unit, arm: str, segments: int) -> bool:
         """Whether a process of this arm has come to its end in this unit, in any segment."""
         return any(self.journal.has("process", process_id(unit, arm, s)) for s in range(segments))
-
-    def _missing(self, unit: Unit, arm: str) -> list[Item]:
-        return [i for i in self.schedule.items(unit, arm) if not self.journal.has("request", i.request_id)]
 
     def _with_retries(self, work: Any, unit: Unit, arm: str) -> None:
         for attempt in range(1, ATTEMPTS_PER_PROCESS + 1):
@@ -130,9 +129,9 @@ class Runner:
             energy=measure["energy"],
         ))  # fmt: skip
 
-    def _process(self, unit: Unit, arm: str, order: int, segment: int, todo: list[Item]) -> None:
+    def _process(self, unit: Unit, arm: str, order: int, segment: int) -> None:
         """One arm on one unit: load, cold entry, warm-ups, warm entries, memory timeline."""
-        todo = [i for i in todo if not self.journal.has("request", i.request_id)]
+        todo = [i for i in self.schedule.items(unit, arm) if not self.journal.has("request", i.request_id)]
         self.options.clock.sleep(self.plan["schedule"]["rest_s"])
         state = machine_state()
         with self.options.executor.start() as worker:

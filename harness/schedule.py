@@ -93,8 +93,28 @@ class Schedule:
         warm = [self._item(unit, arm, p, turn, "warm") for p in prompts for turn in range(p["turns"])]
         if not self.plan["schedule"]["cold"]:
             return warm
-        first = prompts[drawn(self.seed, "cold", unit.stratum, unit.block) % len(prompts)]
-        return [self._item(unit, arm, first, 0, "cold"), *warm]
+        return [self._item(unit, arm, self._cold_prompt(unit), 0, "cold"), *warm]
+
+    def request_ids(self, unit: Unit, arm: str) -> Iterator[str]:
+        """Ids of `items`, in the same order, without drawing anything: what a resumed run asks about first."""
+        prompts = self.strata[unit.stratum]["prompts"]
+        before, block = f"{arm}/{unit.stratum}/", f"/b{unit.block}/t"
+        if self.plan["schedule"]["cold"]:
+            yield f"{before}{self._cold_prompt(unit)['id']}{block}0/cold"
+        for prompt in prompts:
+            for turn in range(prompt["turns"]):
+                yield f"{before}{prompt['id']}{block}{turn}/warm"
+
+    def total(self) -> int:
+        """Number of requests the run owes."""
+        blocks, cold = int(self.plan["schedule"]["blocks"]), bool(self.plan["schedule"]["cold"])
+        each = sum(int(cold) + sum(p["turns"] for p in s["prompts"]) for s in self.strata.values())
+        return int(each * blocks * len(self.arms))
+
+    def _cold_prompt(self, unit: Unit) -> Mapping[str, Any]:
+        prompts = self.strata[unit.stratum]["prompts"]
+        chosen: Mapping[str, Any] = prompts[drawn(self.seed, "cold", unit.stratum, unit.block) % len(prompts)]
+        return chosen
 
     def _item(self, unit: Unit, arm: str, prompt: Mapping[str, Any], turn: int, entry: str) -> Item:
         limit = int(self.plan["schedule"]["max_new_tokens"])

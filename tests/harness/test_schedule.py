@@ -59,6 +59,14 @@ def test_ids_are_unique_and_seeds_are_shared_by_arms_and_by_nothing_else() -> No
     assert len({s for s, _, _ in streams}) == len(streams)
 
 
+def test_ids_without_items_are_the_items_ids_and_are_counted() -> None:
+    schedule = Schedule(plan())
+    for unit in schedule.units:
+        for arm in unit.order:
+            assert list(schedule.request_ids(unit, arm)) == [i.request_id for i in schedule.items(unit, arm)]
+    assert schedule.total() == len(list(schedule.requests()))
+
+
 def test_cold_entries_are_the_same_request_on_every_arm() -> None:
     schedule = Schedule(plan())
     for unit in schedule.units:
