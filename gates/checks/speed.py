@@ -154,10 +154,14 @@ class Speedup(TimingCheck):
 NOTHING = Estimate(math.nan, math.nan, math.nan, 0.0, 0, 0)
 
 
+WITHOUT_DRAFT = (BASELINE, "prompt_lookup", "suffix_automaton", "ngram_cache")
+"""Kinds of arm that never load a draft; any other may."""
+
+
 def residency(evidence: Evidence) -> str:
     """Which models the candidate needs resident: performance is judged within one such class, never pooled."""
     kinds = {str(a.get("name")): str(a.get("kind")) for a in evidence.arms()}
-    needs_draft = evidence.plan.get("draft") is not None and kinds.get(evidence.candidate) == "neural_draft"
+    needs_draft = evidence.plan.get("draft") is not None and kinds.get(evidence.candidate) not in WITHOUT_DRAFT
     return "champion+draft" if needs_draft else "champion"
 
 
