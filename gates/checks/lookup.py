@@ -9,7 +9,7 @@ from ..evidence import Evidence
 from ..pairs import paired
 from ..result import GateResult
 from ..three_way import Claim, decide
-from .speed import OVERALL, TimingCheck, overall_problem, speedup_of, weighted
+from .speed import OVERALL, WITHOUT_DRAFT, TimingCheck, overall_problem, speedup_of, weighted
 
 LOOKUP = "prompt_lookup"
 
@@ -22,8 +22,8 @@ class BeatsLookup(TimingCheck):
 
     def evaluate(self, evidence: Evidence) -> GateResult:
         kinds = {str(a.get("name")): str(a.get("kind")) for a in evidence.arms()}
-        if kinds.get(evidence.candidate) == LOOKUP:
-            return self.result("not-applicable", "prompt lookup is the candidate")
+        if kinds.get(evidence.candidate) in WITHOUT_DRAFT:
+            return self.result("not-applicable", "the candidate has no weights of its own to justify")
         rival = next((name for name, kind in kinds.items() if kind == LOOKUP), None)
         if rival is None:
             return self.result("not-measured", "the plan has no prompt-lookup arm to compare with")
