@@ -8,10 +8,8 @@ SHORTEST words, and as a whole text when it has fewer: that somebody wrote "good
 
 from __future__ import annotations
 
-import os
 import re
 import struct
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from .errors import StrataError
+from .files import replacing
 from .schema import Prompt
 
 N = 13
@@ -97,9 +96,8 @@ def write_hashes(path: Path, hashes: Grams) -> None:
     parts = [MAGIC, struct.pack(">H", len(hashes.sizes))]
     for size, kept in sorted(hashes.sizes.items()):
         parts += [struct.pack(">HI", size, len(kept)), *sorted(kept)]
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as handle:
+    with replacing(path) as handle:
         handle.write(b"".join(parts))
-    os.replace(handle.name, path)
 
 
 def read_hashes(path: str | Path) -> Grams:
@@ -132,15 +130,6 @@ def shipped_hashes() -> Grams:
     from .load import data_folder
 
     return read_hashes(data_folder() / "ngram_hashes.bin")
-
-
-def write_shipped() -> Path:
-    """Recompute the shipped file from all strata; a test fails while it is out of date."""
-    from .load import data_folder, load_stratum, names
-
-    path = data_folder() / "ngram_hashes.bin"
-    write_hashes(path, ngram_hashes(text for name in names() for text in prompt_texts(load_stratum(name))))
-    return path
 
 
 def _hash(run: list[str]) -> bytes:

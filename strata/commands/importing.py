@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 from ..errors import StrataError
+from ..files import replacing
 from ..importers import IMPORTERS, file_sha256, import_file
 from ..load import Problem
-from .files import replacing
 
 MOST_NAMED = 50
 
@@ -40,7 +40,7 @@ def run_import(args: argparse.Namespace) -> int:
             reserve_every=args.reserve_every,
             on_problem=note,
         ):
-            handle.write(json.dumps(prompt.record(), ensure_ascii=False) + "\n")
+            handle.write(json.dumps(prompt.record(), ensure_ascii=False).encode() + b"\n")
             kept[prompt.stratum] += 1
         if not kept:
             raise StrataError(f"{source}: no record could be imported as {args.kind}; {out} was not written")
@@ -56,6 +56,6 @@ def run_import(args: argparse.Namespace) -> int:
         "not_imported": lost["records"],
     }
     with replacing(out.with_name(out.name + ".source.json")) as handle:
-        handle.write(json.dumps(sidecar, ensure_ascii=False, indent=2) + "\n")
+        handle.write(json.dumps(sidecar, ensure_ascii=False, indent=2).encode() + b"\n")
     print(f"{out}: {kept.total():,} prompts in {len(kept)} strata; {lost['records']:,} records not imported")
     return 2 if lost else 0

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..contamination import ngram_hashes, prompt_texts, write_hashes
 from ..errors import StrataError
+from ..files import replacing
 from ..generate_long import generate
 from ..load import load_stratum, names
-from .files import replacing
 
 
 def run_generate_long(args: argparse.Namespace, services: Any) -> int:
@@ -21,7 +21,7 @@ def run_generate_long(args: argparse.Namespace, services: Any) -> int:
     count = make(args.model)
     with replacing(Path(args.out)) as handle:
         for record in generate(count):
-            handle.write(json.dumps(record, ensure_ascii=False) + "\n")
+            handle.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     return 0
 
 
