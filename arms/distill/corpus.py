@@ -4,8 +4,8 @@ hidden states, in resumable shards.
 A shard is one `.npz`: ``ids`` int32 [N] (prompt and answer of every sequence, end to end), ``lengths`` and ``prompts``
 int32 [S] (tokens of a sequence and of its prompt), ``temperature`` float32 [S], ``kind`` str [S], ``top_ids`` int32 and
 ``top_log_p`` float16 [A, K] (the champion's distribution for every answer token, before temperature, in order),
-``seconds`` the time the shard took, and, where asked for, ``hidden`` float16 [N, d] (after the output norm, of the token
-at the same place).
+``seconds`` the time the shard took, and, where asked for, ``hidden`` float16 [N, d] (after the output norm, of the
+token at the same place).
 """
 
 from __future__ import annotations
