@@ -30,13 +30,18 @@ def build_arms(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any
 def first_forward(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
     """Time of a model's first forward pass after loading: pages touched, pools started."""
     model = session.champion if session.draft is None else session.draft
-    if getattr(model.engine, "feature_draft", False):
+    if _on_features(model):
         return {"first_forward_ns": None}
     before = time.perf_counter_ns()
     cache = model.engine.new_cache(8)
     model.engine.verify_linear(cache.begin(), [1], "last")
     cache.close()
     return {"first_forward_ns": time.perf_counter_ns() - before}
+
+
+def _on_features(model: Any) -> bool:
+    """Whether a draft reads the champion's hidden states and cannot run by itself."""
+    return any(kind.__name__ == "FeatureEngine" for kind in type(model.engine).__mro__)
 
 
 class _Decoder:
@@ -68,7 +73,7 @@ class _Decoder:
 def contention(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
     """Champion decode alone, alternating with the draft (as an arm does), and with the draft running at the same
     time."""
-    if getattr(session.draft.engine, "feature_draft", False):
+    if _on_features(session.draft):
         return {"measured": False, "steps": 0, "reason": "this draft runs on the champion's own hidden states alone"}
     champion, draft = _Decoder(session.champion), _Decoder(session.draft)
     for _ in range(4):

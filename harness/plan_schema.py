@@ -50,6 +50,8 @@ class StratumConf:
     """Whether the speed-up is claimed here (at most four)."""
     source: str = MISSING
     """Name of a shipped stratum, or the path of a user's file."""
+    prompts: int | None = None
+    """A number of prompts of its own; null: `prompts_per_stratum`."""
 
 
 @dataclass

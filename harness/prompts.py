@@ -49,7 +49,8 @@ def chosen_strata(strata: Mapping[str, Any]) -> list[StratumPrompts]:
     result = []
     for name, entry in strata["entries"].items():
         prompts, path, sha = load_source(name, entry["source"])
-        picked = choose(prompts, strata["split"], strata["prompts_per_stratum"])
+        count = strata["prompts_per_stratum"] if entry["prompts"] is None else entry["prompts"]
+        picked = choose(prompts, strata["split"], count)
         source = entry["source"] if path is None else f"file:{path.name}"
         result.append(StratumPrompts(name, source, path, sha, picked))
     return result
