@@ -7,11 +7,14 @@ module has ``configure(parser)`` and ``run(args, services) -> int``.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
+MAX_LINE = 500
+FULL = (errno.ENOSPC, errno.EDQUOT)
 PACKAGE = __name__.rsplit(".", 2)[0]
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -154,6 +157,10 @@ def main(argv: list[str] | None = None) -> int:
         return 6
     except BrokenPipeError:
         return 0
+    except OSError as error:  # a path or a disk, not a fault of ours
+        named = f"{error.filename}: " if error.filename is not None else ""
+        print(f"draftgate: {named}{error.strerror or error}"[:MAX_LINE], file=sys.stderr)
+        return 6 if error.errno in FULL else 2
     except Exception as error:
         code = getattr(error, "exit_code", None)  # every folder's own user errors carry one
         if not isinstance(code, int):

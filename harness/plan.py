@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import PlanError
+from .plan_text import check_plan_text
 
 DEFAULT_PLAN = "demo"
 
@@ -77,6 +78,7 @@ def _compose(name: str, plan_file: Path | None, overrides: list[str]) -> Any:
             raise PlanError(f"{plan_file}: no such plan file")
         if plan_file.suffix not in (".yaml", ".yml"):
             raise PlanError(f"{plan_file}: a plan file ends in .yaml")
+        check_plan_text(plan_file)
         config = plan_file.stem
         overrides = [f"hydra.searchpath=['file://{folder}']", *overrides]
         folder = plan_file.resolve().parent
@@ -86,7 +88,7 @@ def _compose(name: str, plan_file: Path | None, overrides: list[str]) -> Any:
     try:
         with initialize_config_dir(str(folder), version_base="1.3"):
             return compose(config_name=config, overrides=overrides)
-    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
         raise PlanError(f"the plan does not compose: {_first_lines(error)}") from None
     finally:
         GlobalHydra.instance().clear()
@@ -118,13 +120,15 @@ def _strict(raw: Any, champion: str | None, draft: str | None) -> dict[str, Any]
 
 
 def _interpolations(node: Any, where: str) -> Iterator[str]:
-    """Paths of plain values that hold ``${``, at any depth."""
+    """Paths of plain values and keys that hold ``${``, at any depth."""
     if isinstance(node, str) and "${" in node:
         yield where
     items: Iterable[tuple[Any, Any]] = node.items() if isinstance(node, dict) else ()
     if isinstance(node, list):
         items = enumerate(node)
     for key, child in items:
+        if isinstance(key, str) and "${" in key:
+            yield f"{where}.{key}" if where else key
         yield from _interpolations(child, f"{where}.{key}" if where else str(key))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 ORDERS = ("williams",)
@@ -10,18 +11,55 @@ SPLITS = ("open", "reserve", "all")
 STOPPING_RULES = ("fixed",)
 EXCLUSION_RULES = ("probe", "steal")
 MAX_DESIGNATED = 4
+MAX_INTEGER = 2**53 - 1
+"""What every reader of a canonical plan holds exactly."""
+MAX_TOKENS = 10**6
+MAX_SIGMA = 5
+MOST = {
+    "schedule.blocks": 1000, "schedule.max_new_tokens": MAX_TOKENS, "schedule.warmup_requests": 1000,
+    "schedule.canaries": 1000, "schedule.rest_s": 3600, "measurement.shadow_k": 64, "measurement.cold_loads": 1000,
+    "measurement.memory_interval_ms": 60_000, "measurement.shadow_rounds_per_request": MAX_TOKENS,
+    "measurement.score_tokens": MAX_TOKENS,
+}  # fmt: skip
+"""Above these a number is a slip of the hand, and the run would never end."""
+SESSION_LENGTHS = {
+    "fixed": ({"tokens"},),
+    "lognormal": ({"median_tokens", "sigma"}, {"median", "sigma"}),
+    "table": ({"tokens", "weights"}, {"tokens"}),
+}
+"""Kinds and the fields each may have; the break-even reads them (`gates/breakeven.py`)."""
 BASELINE = "champion_alone"
 
 
 def plan_problems(plan: dict[str, Any]) -> list[str]:
     """One line per problem of the confirmatory part as composed; empty when it can be frozen."""
-    return [
+    return list(_unstorable(plan, "")) or [
         *_texts(plan), *_numbers(plan), *_arms(plan), *_strata(plan), *_decoding(plan), *_rules(plan),
+        *_sessions(plan),
     ]  # fmt: skip
+
+
+def _unstorable(node: Any, where: str) -> Iterator[str]:
+    """Values that canonical JSON cannot hold, by path."""
+    if isinstance(node, dict):
+        for key, child in node.items():
+            yield from _unstorable(str(key), f"a key of {where or 'the plan'}")
+            yield from _unstorable(child, f"{where}.{key}" if where else str(key))
+    elif isinstance(node, list):
+        for i, child in enumerate(node):
+            yield from _unstorable(child, f"{where}[{i}]")
+    elif isinstance(node, str) and any("\ud800" <= c <= "\udfff" or c == "\0" for c in node):
+        yield f"{where} holds a NUL or half a surrogate pair: write plain text"
+    elif isinstance(node, float) and not math.isfinite(node):
+        yield f"{where} is {node}: a finite number"
+    elif isinstance(node, int) and abs(node) > MAX_INTEGER:
+        yield f"{where} is an integer beyond ±2^53"
 
 
 def _texts(plan: dict[str, Any]) -> list[str]:
     problems = [f"{key} is empty" for key in ("name", "title") if not str(plan[key]).strip()]
+    problems += [f"{key} holds control characters: one printable line" for key in ("name", "title")
+                 if not plan[key].isprintable()]  # fmt: skip
     problems += [
         f"{key} is empty: say at least one"
         for key in ("hypotheses", "outcomes")
@@ -51,6 +89,11 @@ def _numbers(plan: dict[str, Any]) -> list[str]:
     }  # fmt: skip
     problems = [f"{name} is {value}: at least 1" for name, value in at_least_one.items() if value < 1]
     problems += [f"{name} is {value}: not below 0" for name, value in not_negative.items() if not value >= 0]
+    problems += [
+        f"{name} is {value}: at most {most}"
+        for name, most in MOST.items()
+        if (value := plan[name.partition(".")[0]][name.partition(".")[2]]) > most
+    ]
     if not 0 < plan["alpha"] < 0.5:
         problems.append(f"alpha is {plan['alpha']}: between 0 and 0.5")
     if not 0 <= size["power"] < 1:
@@ -79,13 +122,17 @@ def _arms(plan: dict[str, Any]) -> list[str]:
     if plan["draft"] is not None and not neural:
         problems.append("a draft is given and no arm uses it: choose arms=neural, or draft=null")
     for name, arm in entries.items():
-        if not name.replace("_", "").replace("-", "").isalnum():
+        if not _is_name(name):
             problems.append(f"arm name {name!r}: letters, digits, _ and - only")
         if arm["slowdown"] is not None and not 0 < arm["slowdown"] < 10:
             problems.append(f"arm {name}: slowdown {arm['slowdown']} is not between 0 and 10")
         if arm["k"] is not None and not 1 <= arm["k"] <= 64:
             problems.append(f"arm {name}: k {arm['k']} is not from 1 to 64")
     return problems
+
+
+def _is_name(text: str) -> bool:
+    return text.replace("_", "").replace("-", "").isalnum()
 
 
 def _strata(plan: dict[str, Any]) -> list[str]:
@@ -97,6 +144,8 @@ def _strata(plan: dict[str, Any]) -> list[str]:
     if strata["prompts_per_stratum"] < 0:
         problems.append(f"strata.prompts_per_stratum is {strata['prompts_per_stratum']}: not below 0")
     for name, stratum in strata["entries"].items():
+        if not _is_name(name):
+            problems.append(f"stratum name {name!r}: letters, digits, _ and - only")
         if not (math.isfinite(stratum["weight"]) and stratum["weight"] > 0):
             problems.append(f"strata.entries.{name}.weight is {stratum['weight']}: a positive number")
     designated = [name for name, stratum in strata["entries"].items() if stratum["designated"]]
@@ -134,9 +183,29 @@ def _rules(plan: dict[str, Any]) -> list[str]:
             problems.append(f"exclusions: limit {exclusion['limit']} of {exclusion['rule']} is not above 0")
     if not plan["gates"]:
         problems.append("gates is empty: nothing would be judged")
-    if not plan["session_lengths"]:
-        problems.append("session_lengths is empty: give at least '*'")
     for name, gate in plan["gates"].items():
         if gate["requirement"] not in ("required", "if-available", "not-applicable"):
             problems.append(f"gate {name}: requirement {gate['requirement']!r} is none of the three")
     return problems
+
+
+def _sessions(plan: dict[str, Any]) -> list[str]:
+    declared, problems = plan["session_lengths"], []
+    if not declared:
+        return ["session_lengths is empty: give at least '*'"]
+    for name, entry in declared.items():
+        kind, where = entry.get("kind"), f"session_lengths.{name}"
+        if kind not in SESSION_LENGTHS:
+            problems.append(f"{where}: kind {kind!r} is none of {', '.join(SESSION_LENGTHS)}")
+            continue
+        fields = {k: v if kind == "table" and isinstance(v, list) else [v] for k, v in entry.items() if k != "kind"}
+        if set(fields) not in SESSION_LENGTHS[kind]:
+            problems.append(f"{where}: {kind} has the fields {', '.join(sorted(SESSION_LENGTHS[kind][0]))}")
+        elif not all(type(v) in (int, float) and 0 < v for row in fields.values() for v in row):
+            problems.append(f"{where}: {', '.join(sorted(fields))} must be positive numbers")
+        elif len({len(row) for row in fields.values()}) != 1 or not fields.get("tokens", [1]):
+            problems.append(f"{where}: tokens and weights must be lists of one length, not empty")
+        elif entry.get("sigma", 1) > MAX_SIGMA:
+            problems.append(f"{where}: sigma {entry['sigma']} is above {MAX_SIGMA}")
+    missing = [name for name in plan["strata"]["entries"] if name not in declared and "*" not in declared]
+    return problems + [f"session_lengths has neither {name} nor '*'" for name in missing]
