@@ -23,7 +23,7 @@ class Timeline:
         self._started = time.monotonic_ns()
         self._kv_bytes = kv_bytes
         self._lock = threading.Lock()
-        self._phase = PHASES[0]
+        self._phase, self._peak = PHASES[0], 0
         self.samples: list[list[Any]] = []
         self._stop = threading.Event()
         self._sample()
@@ -50,7 +50,10 @@ class Timeline:
     def _sample(self) -> None:
         with self._lock:
             elapsed = time.monotonic_ns() - self._started
-            self.samples.append([elapsed, self._phase, resident_bytes(), peak_resident_bytes(), self._kv_bytes()])
+            self._peak = max(
+                self._peak, peak_resident_bytes()
+            )  # the kernel counts in batches, and may step back a little
+            self.samples.append([elapsed, self._phase, resident_bytes(), self._peak, self._kv_bytes()])
 
     def _loop(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
