@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -106,14 +104,11 @@ def survival(
     """Survival by position, per arm and stratum and pooled ("*"), round- and prompt-weighted.
 
     ``rounds``: a row a round; ``arm, stratum, prompt_id, proposed, accepted`` are needed, ``family_id`` (the cluster),
-    ``tested``, ``emitted``, ``requested``, ``outcome``, ``censored`` and ``probe`` are used where there. ``shadow``:
-    the
+    ``tested``, ``emitted``, ``requested``, ``outcome``, ``censored``, ``probe`` are used where there. ``shadow``: the
     shadow table; without it fixed-k survival comes from probe rounds, or from a product-limit where every round that
-    was
-    short was cut exogenously, or not at all (``notes`` says why). Pointwise intervals: linearised variance over
-    clusters,
-    t quantile, on the log-odds scale; the simultaneous band takes its critical value from ``resamples`` cluster
-    bootstraps (0: Bonferroni). ``rng`` None is a generator of seed 0, so that a result can be had again.
+    was short was cut exogenously, or not at all (``notes`` says why). Pointwise intervals: linearised variance over
+    clusters, t quantile, on the log-odds scale; the simultaneous band takes its critical value from ``resamples``
+    cluster bootstraps (0: Bonferroni). ``rng`` None is a generator of seed 0, so that a result can be had again.
 
     Raises ValueError for missing columns and impossible counts.
     """
@@ -237,11 +232,3 @@ def resample_weights(clusters: int, size: int, rng: np.random.Generator) -> Arra
     drawn = rng.integers(0, clusters, size=(size, clusters), dtype=np.int32)
     drawn += (np.arange(size, dtype=np.int32) * clusters)[:, None]
     return np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters).astype(float)
-
-
-def mean_accepted(rounds: pd.DataFrame) -> Mapping[str, float]:
-    """Mean accepted per round by arm: Σ Q_i exactly; NaN for an arm without rounds."""
-    if rounds.empty:
-        return {}
-    means = rounds.groupby("arm", observed=True)["accepted"].mean()
-    return {str(arm): float(value) if value is not None else math.nan for arm, value in means.items()}

@@ -66,7 +66,6 @@ class Sequence:
     lower: float
     upper: float
     n: int
-    variance_process: float
 
 
 def _variance_process(x: Array) -> Array:
@@ -87,11 +86,11 @@ def confidence_sequence(x: npt.ArrayLike, alpha: float, planned: int | None = No
         raise ValueError(f"{int(np.isnan(values).sum())} of {len(values)} values are NaN")
     n = len(values)
     if n == 0:
-        return Sequence(math.nan, -math.inf, math.inf, 0, 0.0)
+        return Sequence(math.nan, -math.inf, math.inf, 0)
     v = float(_variance_process(values)[-1])
     rho = tuned_rho(max(1.0, 0.25 * c * c * (planned or n)), alpha)
     half, mean = boundary(v, alpha, rho, c) / n, float(values.mean())
-    return Sequence(mean, mean - half, mean + half, n, v)
+    return Sequence(mean, mean - half, mean + half, n)
 
 
 @dataclass(frozen=True)
