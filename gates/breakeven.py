@@ -44,8 +44,7 @@ def fieller(
     """Invert D(N) = N·saving − fixed over N ≥ 0 at two-sided level 2·alpha (Fieller 1954).
 
     ``saving`` = C₁ − C̄ (ns per token), ``fixed`` = F (ns), with their variances and covariance. {N: (N·saving −
-    fixed)² ≤
-    t² (N² v_s − 2 N c + v_f)} is an interval, a half-line, or everything.
+    fixed)² ≤ t² (N² v_s − 2 N c + v_f)} is an interval, a half-line, or everything.
     """
     if not all(map(math.isfinite, (saving, fixed, variance_saving, variance_fixed, covariance, df))):
         return FiellerSet(0.0, math.inf, never=True)

@@ -63,8 +63,7 @@ def floor_problem(estimate: Estimate, floor: int = FLOOR_PROMPTS) -> str:
 
 def decide(claims: Sequence[Claim], alpha: float) -> tuple[Outcome, list[Line]]:
     """Pass when every claim's limit lies beyond its bound at ``alpha``, uncorrected (intersection–union); fail when
-    Holm
-    over the claims rejects one in the opposite direction; else inconclusive. No claims: inconclusive."""
+    Holm over the claims rejects one in the opposite direction; else inconclusive. No claims: inconclusive."""
     p_true = {c.name: _p(c, for_claim=True) for c in claims}
     p_false = holm({c.name: _p(c, for_claim=False) for c in claims})
     lines = []

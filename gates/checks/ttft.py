@@ -62,8 +62,7 @@ class TimeToFirstToken(TimingCheck):
 
 def length_class(evidence: Evidence, edges: Sequence[float]) -> pd.Series[str]:
     """The class of prompt length of every request row. A class of fewer clusters than an interval needs joins its
-    smaller
-    neighbour: lengths are known at freeze, so nothing of the outcome is used."""
+    smaller neighbour: lengths are known at freeze, so nothing of the outcome is used."""
     frame = evidence.requests
     if "prompt_tokens" not in frame or frame.empty:
         return pd.Series("any", index=frame.index, dtype="object")
