@@ -14,13 +14,13 @@ from typing import Any
 
 from ...arms.build import build_arm
 from ...arms.request import Completion, Request, StopPolicy
+from ..private_outputs import first_difference
 from .finding import Finding
 from .history import is_greedy
 from .replay import Auditor
 from .trace import from_completion
 
 FREE_TOKENS = 14
-WAYS = ("stop", "stop_string", "length", "context")
 
 
 class Shortened:
@@ -156,13 +156,9 @@ def _compare(variant: Variant, completion: Completion, free: Sequence[int], cham
     tokens, reason = expected(variant, free, champion.tokenizer, champion.engine.context_limit)
     if completion.tokens == tokens and completion.finish_reason == reason:
         return None
-    pairs = list(zip(completion.tokens, tokens, strict=False))
-    at = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
     return {
         "request_id": variant.request.request_id,
-        "position": at,
-        "arm_token": completion.tokens[at] if at < len(completion.tokens) else None,
-        "champion_token": tokens[at] if at < len(tokens) else None,
+        **first_difference(completion.tokens, tokens),
         "reason": f"ended by {completion.finish_reason} after {len(completion.tokens)} tokens, "
         f"the champion by {reason} after {len(tokens)}",
     }

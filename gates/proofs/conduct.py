@@ -17,7 +17,10 @@ from ...arms.engine.contract import EngineError
 from ...arms.request import Request, StopPolicy
 from .finding import Finding
 
-SPECULATIVE = ("speculation", "speculative_arm", "neural_draft", "prompt_lookup")
+SPECULATIVE = (
+    "speculation", "speculative_arm", "neural_draft", "feature_draft", "hybrid", "prompt_lookup", "suffix_automaton",
+    "ngram_cache", "model_free", "policies",
+)  # fmt: skip
 """Modules of `arms` that can be deleted."""
 PACKAGE = __name__.rsplit(".gates.", 1)[0]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...arms.build import build_arm
 from ...arms.request import Request, StopPolicy
+from ..private_outputs import first_difference
 from .battery import count_events
 from .finding import Finding
 
@@ -38,15 +39,11 @@ def check_greedy_identity(
             completions.append(done)
             compared += len(own.tokens)
             if (done.tokens, done.finish_reason) != (own.tokens, own.finish_reason):
-                pairs = list(zip(done.tokens, own.tokens, strict=False))
-                at = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
                 mismatches.append(
                     {
                         "request_id": request.request_id,
                         "arm": arm.name,
-                        "position": at,
-                        "arm_token": done.tokens[at] if at < len(done.tokens) else None,
-                        "champion_token": own.tokens[at] if at < len(own.tokens) else None,
+                        **first_difference(done.tokens, own.tokens),
                         "reason": f"ended by {done.finish_reason}, champion-alone by {own.finish_reason}",
                     }
                 )
