@@ -19,12 +19,6 @@ class Damaged(ReportError):
     exit_code = 5
 
 
-class Incomplete(ReportError):
-    """Asked to report on a run that has not ended."""
-
-    exit_code = 6
-
-
 def write_text(path: Path, text: str) -> Path:
     """Writes UTF-8 under a temporary name beside ``path`` and replaces it. Raises ReportError when it cannot."""
     try:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..gates.evidence import BASELINE
 from ..gates.intervals import Estimate, estimate
 from ..gates.pairs import paired
 from .records import RunRecords
 
-BASELINE = "champion_alone"
 OVERALL = "overall"
 
 

@@ -10,12 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from ...gates.evidence import BASELINE
 from ...gates.result import Verdict
 from ..records import RunRecords
 from ..speedups import Cell, speed_cells
 from . import style
 from .drawn import CannotDraw, Sketch
-from .pairs import BASELINE
 
 TITLE = "Every arm in every stratum"
 ABOUT = (

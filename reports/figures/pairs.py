@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ...gates.evidence import BASELINE
 from ..records import RunRecords
 
 KEY = ["stratum", "prompt_id", "block", "turn", "entry"]
-BASELINE = "champion_alone"
 
 
 def paired_speedups(records: RunRecords, entry: str = "warm") -> pd.DataFrame:

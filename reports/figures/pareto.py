@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
+from ...gates.evidence import BASELINE
 from ...gates.intervals import estimate
 from ...gates.pairs import paired
 from ...gates.result import Verdict
@@ -16,7 +18,6 @@ from ..speedups import OVERALL, speed_cells
 from . import style
 from .drawn import CannotDraw, Sketch
 from .memory import points
-from .pairs import BASELINE
 
 TITLE = "What no other arm beats"
 ABOUT = (
@@ -46,7 +47,7 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     return Sketch(fig, table, caption, _alt(table, bool(measured)), ("derived", "measured"))
 
 
-def _panel(ax, table: pd.DataFrame, column: str, label: str, arms: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
+def _panel(ax: Axes, table: pd.DataFrame, column: str, label: str, arms: Sequence[str]) -> None:
     front = table[table["on_frontier"]].sort_values("latency_ratio")
     ax.step(
         front["latency_ratio"], front[column], where="post", color=style.SOFT, linewidth=1.0, dashes=(1, 1.5), zorder=1

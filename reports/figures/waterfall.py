@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ...gates.evidence import BASELINE
 from ...gates.result import Verdict
 from ..records import RunRecords
 from . import style
 from .drawn import CannotDraw, Sketch
-from .pairs import BASELINE
 
 TITLE = "Where the time goes"
 ABOUT = (
