@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from .evidence import cluster_column
+
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 CHUNK = 1 << 20
@@ -53,8 +55,7 @@ def cluster_sums(rounds: pd.DataFrame) -> ClusterSums:
     missing = [c for c in REQUIRED if c not in rounds]
     if missing:
         raise ValueError(f"rounds lack {', '.join(missing)}")
-    cluster_column = "family_id" if "family_id" in rounds else "prompt_id"
-    code, (arms, strata, clusters) = _codes(rounds, ("arm", "stratum", cluster_column))
+    code, (arms, strata, clusters) = _codes(rounds, ("arm", "stratum", cluster_column(rounds)))
     present, inverse = _compress(code, len(arms) * len(strata) * len(clusters))
     del code
     n = len(present)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .evidence import BASELINE
+from .evidence import BASELINE, warm
 
 Array = npt.NDArray[np.float64]
 PHASES = ("draft_ns", "verify_ns", "sample_ns", "rollback_ns", "other_ns")
@@ -66,9 +66,7 @@ def champion_cost(requests: pd.DataFrame, arm: str = BASELINE) -> float:
     """C₁ = Σ (total − prefill) / Σ tokens over warm requests; NaN without any."""
     if requests.empty or not {"arm", "total_ns", "prefill_ns", "new_tokens"} <= set(requests.columns):
         return math.nan
-    mine = requests[(requests["arm"] == arm).to_numpy()]
-    if "entry" in mine:
-        mine = mine[(mine["entry"] != "cold").to_numpy()]
+    mine = warm(requests[(requests["arm"] == arm).to_numpy()])
     tokens = float(mine["new_tokens"].sum())
     return float((mine["total_ns"] - mine["prefill_ns"]).sum()) / tokens if tokens > 0 else math.nan
 
@@ -119,13 +117,9 @@ def predicted_and_measured(rounds: pd.DataFrame, requests: pd.DataFrame, arm: st
     lines = []
     strata = sorted(set(requests["stratum"])) if "stratum" in requests else []
     for name in strata:
-        traced = rounds[((rounds["arm"] == arm) & (rounds["stratum"] == name)).to_numpy()]
-        asked = requests[((requests["arm"] == arm) & (requests["stratum"] == name)).to_numpy()]
+        traced = warm(rounds[((rounds["arm"] == arm) & (rounds["stratum"] == name)).to_numpy()])
+        asked = warm(requests[((requests["arm"] == arm) & (requests["stratum"] == name)).to_numpy()])
         base = requests[((requests["arm"] == BASELINE) & (requests["stratum"] == name)).to_numpy()]
-        if "entry" in traced:
-            traced = traced[(traced["entry"] != "cold").to_numpy()]
-        if "entry" in asked:
-            asked = asked[(asked["entry"] != "cold").to_numpy()]
         predicted = measured = math.nan
         if len(traced) and "total_ns" in traced:
             predicted = float(traced["total_ns"].mean()) / (1 + float(traced["accepted"].mean()))

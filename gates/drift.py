@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .evidence import BASELINE
+from .evidence import BASELINE, warm
 from .intervals import Estimate
 
 NO_EFFECTS = pd.DataFrame(columns=["arm", "order", "effect", "n"])
@@ -61,11 +61,11 @@ def order_effects(requests: pd.DataFrame, column: str = "total_ns") -> pd.DataFr
     needed = {"arm", "order", "stratum", "prompt_id", column}
     if requests.empty or not needed <= set(requests.columns):
         return NO_EFFECTS
-    warm = requests[(requests["entry"] != "cold").to_numpy()] if "entry" in requests else requests
-    time = pd.to_numeric(warm[column], errors="coerce")
+    rows = warm(requests)
+    time = pd.to_numeric(rows[column], errors="coerce")
     y = np.log(time.where(time > 0))
-    own = y - y.groupby([warm["arm"], warm["stratum"], warm["prompt_id"]], observed=True).transform("mean")
-    grouped = own.groupby([warm["arm"], warm["order"]], observed=True)
+    own = y - y.groupby([rows["arm"], rows["stratum"], rows["prompt_id"]], observed=True).transform("mean")
+    grouped = own.groupby([rows["arm"], rows["order"]], observed=True)
     table: pd.DataFrame = grouped.agg(["mean", "count"]).reset_index()
     table.columns = pd.Index(["arm", "order", "effect", "n"])
     return table

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from .acceptance import linearised, log_odds_interval, t_critical
+from .evidence import cluster_column
 
 COLUMNS = ("arm", "bin", "low", "high", "entropy", "acceptance", "lower", "upper", "tested", "clusters")
 
@@ -34,11 +35,7 @@ def _one(rounds: pd.DataFrame, bins: int, alpha: float) -> pd.DataFrame | None:
     position = np.arange(len(value)) - np.repeat(np.cumsum(length) - length, length)
     tested = np.repeat(rounds["tested"].to_numpy(int), length) > position
     accepted = np.repeat(rounds["accepted"].to_numpy(int), length) > position
-    family = (
-        rounds["stratum"].astype(str)
-        + "\x00"
-        + rounds["family_id" if "family_id" in rounds else "prompt_id"].astype(str)
-    )
+    family = rounds["stratum"].astype(str) + "\x00" + rounds[cluster_column(rounds)].astype(str)
     cluster, names = pd.factorize(family)
     cluster = np.repeat(cluster, length)
     use = tested & np.isfinite(value)

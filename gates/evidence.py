@@ -113,6 +113,16 @@ class Evidence:
         return dataclasses.replace(self, **changes)
 
 
+def warm(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of requests or rounds without those of cold entries."""
+    return rows[(rows["entry"] != "cold").to_numpy()] if "entry" in rows else rows
+
+
+def cluster_column(rows: pd.DataFrame) -> str:
+    """The column that names a row's cluster: the family of its prompt, or the prompt where no family is told."""
+    return "family_id" if "family_id" in rows else "prompt_id"
+
+
 def load_evidence(run_dir: Path | str) -> Evidence:
     """Reads plan, ledger and tables. Raises EvidenceError when it is unreadable, IncompleteRun before its end."""
     root = Path(run_dir)

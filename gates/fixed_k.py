@@ -14,6 +14,7 @@ from scipy import special
 
 from .acceptance import Curve, log_odds_interval, ratio_curves, resample_weights, t_critical
 from .clusters import ClusterSums
+from .evidence import cluster_column
 
 Array = npt.NDArray[np.float64]
 EXOGENOUS = ("length", "context", "cancelled")
@@ -71,7 +72,7 @@ def informative(rounds: pd.DataFrame) -> str:
 
 
 def _cluster(frame: pd.DataFrame) -> npt.NDArray[np.object_]:
-    return frame["family_id" if "family_id" in frame else "prompt_id"].to_numpy(object)
+    return frame[cluster_column(frame)].to_numpy(object)
 
 
 def _groups(strata: npt.NDArray[np.object_]) -> list[tuple[str, npt.NDArray[np.bool_]]]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .evidence import BASELINE, Evidence
+from .evidence import BASELINE, Evidence, cluster_column
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -140,7 +140,7 @@ def _rows(evidence: Evidence, arm: str, baseline: str, column: str, group: pd.Se
 
     group_code, groups = codes((frame["stratum"] if group is None else group)[use])
     prompt_code, prompts = codes(frame["prompt_id"][use])
-    family_code, families = codes(frame["family_id" if "family_id" in frame else "prompt_id"][use])
+    family_code, families = codes(frame[cluster_column(frame)][use])
     excluded = frame["excluded"].fillna("").to_numpy()[use] != "" if "excluded" in frame else nothing
     return _Rows(
         arms[use] == arm, group_code, prompt_code, family_code, codes(frame["block"][use])[0],

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .evidence import BASELINE, Evidence
+from .evidence import BASELINE, Evidence, warm
 from .pairs import Paired, paired
 
 Array = npt.NDArray[np.float64]
@@ -69,13 +69,13 @@ def per_token(evidence: Evidence) -> pd.DataFrame:
     frame = evidence.requests
     if frame.empty or not {"arm", "stratum", "ttft_ns", "total_ns", "new_tokens"} <= set(frame.columns):
         return pd.DataFrame(columns=columns)
-    warm = frame[(frame["entry"] != "cold").to_numpy()] if "entry" in frame else frame
-    later = warm["new_tokens"].astype(float) - 1
-    work = warm[["arm", "stratum"]].assign(
-        ttft_ms=warm["ttft_ns"] / 1e6,
-        tpot_ms=(warm["total_ns"] - warm["ttft_ns"]) / 1e6 / later.where(later > 0),
-        total=warm["total_ns"].astype(float),
-        tokens=warm["new_tokens"].astype(float),
+    rows = warm(frame)
+    later = rows["new_tokens"].astype(float) - 1
+    work = rows[["arm", "stratum"]].assign(
+        ttft_ms=rows["ttft_ns"] / 1e6,
+        tpot_ms=(rows["total_ns"] - rows["ttft_ns"]) / 1e6 / later.where(later > 0),
+        total=rows["total_ns"].astype(float),
+        tokens=rows["new_tokens"].astype(float),
     )
     grouped = work.groupby(["arm", "stratum"], observed=True, sort=True)
     sums = grouped[["total", "tokens"]].sum()

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..check import Check, frozen
 from ..event_classes import event_classes
-from ..evidence import BASELINE, Evidence
+from ..evidence import BASELINE, Evidence, warm
 from ..private_outputs import first_difference
 from ..result import GateResult
 
@@ -89,9 +89,9 @@ def compare(requests: pd.DataFrame, arm: str, baseline: str = BASELINE) -> pd.Da
     needed = {"arm", *KEYS, *SAME}
     if requests.empty or not needed <= set(requests.columns):
         return "requests lack " + ", ".join(sorted(needed - set(requests.columns)) or ["rows"])
-    warm = requests[requests["entry"] != "cold"] if "entry" in requests else requests
-    columns = [*KEYS, *SAME, *(c for c in ("request_id",) if c in warm)]
-    mine, base = warm[warm["arm"] == arm][columns], warm[warm["arm"] == baseline][columns]
+    rows = warm(requests)
+    columns = [*KEYS, *SAME, *(c for c in ("request_id",) if c in rows)]
+    mine, base = rows[rows["arm"] == arm][columns], rows[rows["arm"] == baseline][columns]
     if mine.empty or base.empty:
         return f"no requests of arm {arm if mine.empty else baseline}"
     if mine.duplicated(KEYS).any() or base.duplicated(KEYS).any():

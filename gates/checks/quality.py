@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..check import Check, frozen
-from ..evidence import BASELINE, Evidence
+from ..evidence import BASELINE, Evidence, cluster_column, warm
 from ..intervals import estimate
 from ..result import GateResult
 from ..three_way import Claim, decide, floor_problem, worst
@@ -64,14 +64,14 @@ def quality_pairs(evidence: Evidence) -> pd.DataFrame | str:
     frame = evidence.requests
     if frame.empty or "quality" not in frame or frame["quality"].notna().sum() == 0:
         return "no prompt has a task check"
-    warm = frame[(frame["entry"] != "cold").to_numpy()] if "entry" in frame else frame
-    base = warm[(warm["arm"] == BASELINE).to_numpy()]
+    rows = warm(frame)
+    base = rows[(rows["arm"] == BASELINE).to_numpy()]
     if "forced" in base:
         base = base[~base["forced"].to_numpy(bool)]
     if base.empty:
         return "champion-alone only re-timed the candidate's answers, so it has no scores of its own"
-    family = ["family_id"] if "family_id" in warm else []
-    mine = warm[(warm["arm"] == evidence.candidate).to_numpy()][[*KEYS, *family, "quality"]]
+    family = ["family_id"] if "family_id" in rows else []
+    mine = rows[(rows["arm"] == evidence.candidate).to_numpy()][[*KEYS, *family, "quality"]]
     table = mine.merge(base[[*KEYS, "quality"]], on=KEYS, suffixes=("", "_champion")).dropna(
         subset=["quality", "quality_champion"]
     )
@@ -80,7 +80,7 @@ def quality_pairs(evidence: Evidence) -> pd.DataFrame | str:
 
 def differences(table: pd.DataFrame) -> dict[str, np.ndarray[Any, Any]]:
     """Candidate minus champion-alone by stratum [clusters, blocks]."""
-    cluster = "family_id" if "family_id" in table else "prompt_id"
+    cluster = cluster_column(table)
     work = table.assign(difference=table["quality"] - table["quality_champion"])
     return {
         str(s): rows.pivot_table(index=cluster, columns="block", values="difference", aggfunc="mean").to_numpy(float)

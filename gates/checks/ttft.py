@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..check import frozen
 from ..costs import labels
-from ..evidence import BASELINE, Evidence
+from ..evidence import BASELINE, Evidence, cluster_column
 from ..intervals import FLOOR_PROMPTS, estimate
 from ..pairs import Paired, paired
 from ..result import GateResult
@@ -69,9 +69,7 @@ def length_class(evidence: Evidence, edges: Sequence[float]) -> pd.Series[str]:
     edges = sorted(float(e) for e in edges)
     place = np.searchsorted(edges, frame["prompt_tokens"].to_numpy(float), side="right")
     mine = (frame["arm"] == evidence.candidate).to_numpy()
-    family = (
-        frame["stratum"].astype(str) + "/" + frame["family_id" if "family_id" in frame else "prompt_id"].astype(str)
-    )
+    family = frame["stratum"].astype(str) + "/" + frame[cluster_column(frame)].astype(str)
     clusters = [int(family[mine & (place == i)].nunique()) for i in range(len(edges) + 1)]
     while len(clusters) > 1 and min(clusters) < FLOOR_PROMPTS:
         small = int(np.argmin(clusters))
