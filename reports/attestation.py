@@ -13,6 +13,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from ..gates.checks.speed import WITHOUT_DRAFT
 from ..gates.result import GateResult, Verdict
 from .files import ReportError, write_text
 from .records import RunRecords
@@ -62,7 +63,7 @@ def _subjects(records: RunRecords, verdict: Verdict) -> list[dict[str, Any]]:
     """The candidate's file first; where the candidate needs none, champion and plan stand for the decision."""
     found = []
     kinds = {a["name"]: a.get("kind") for a in records.plan.get("arms", [])}
-    roles = ("draft", "champion") if kinds.get(records.candidate) != "prompt_lookup" else ("champion",)
+    roles = ("draft", "champion") if kinds.get(records.candidate) not in WITHOUT_DRAFT else ("champion",)
     for role in roles:
         model: Mapping[str, Any] = records.plan.get(role) or {}
         if model.get("sha256"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..gates.checks.speed import WITHOUT_DRAFT
 from ..gates.registry import checks
 from ..gates.result import Verdict
 from ..harness.errors import PlanError
@@ -80,7 +81,7 @@ def open_plan(job: Job) -> ComposedPlan:
     composed = compose_plan(plan_file=job.plan, draft=str(job.candidate))
     arms = composed.confirmatory["arms"]
     kind = (arms["entries"].get(arms["candidate"]) or {}).get("kind")
-    if kind in (None, "champion_alone", "prompt_lookup"):
+    if kind is None or kind in WITHOUT_DRAFT:
         raise ReportError(
             f"{job.plan}: its candidate arm {arms['candidate']!r} uses no draft, so {job.candidate.name} would not be "
             "judged; set arms.candidate to the arm of the draft"

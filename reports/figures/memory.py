@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from ...gates.checks.speed import WITHOUT_DRAFT
 from ...gates.result import Verdict
 from ..records import RunRecords
 from . import style
@@ -60,12 +61,7 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
 def residency(records: RunRecords, arm: str) -> str:
     """Which models must be in memory for an arm, in words."""
     kind = next((a.get("kind") for a in records.plan.get("arms", []) if a["name"] == arm), "")
-    drafted = records.plan.get("draft") and kind not in (
-        "champion_alone",
-        "prompt_lookup",
-        "suffix_automaton",
-        "ngram_cache",
-    )
+    drafted = records.plan.get("draft") and kind not in WITHOUT_DRAFT
     return "champion and draft" if drafted else "champion only"
 
 
