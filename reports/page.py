@@ -9,11 +9,11 @@ from typing import Any
 
 from ..gates.result import GateResult, Verdict
 from .byte_table import Row, byte_rows, measurement_notes
+from .checklists import ADOPTION, DELETION, SOURCES, Criterion, Source, state_of
 from .explain import Explained, explain, headline, what_would_change
 from .facts import answers
 from .gate_texts import GROUPS, LABELS
 from .numbers import count, quantity
-from .plan_document import ADOPTION, DELETION, SOURCES, Criterion, Source, state_of
 from .records import RunRecords
 from .robustness import Robustness, card_problem, robustness
 from .strata_table import StrataTable, strata_table

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from draftgate.gates.registry import checks
 from draftgate.gates.result import GateResult, combine
+from draftgate.reports.checklists import ADOPTION, DELETION, state_of
 from draftgate.reports.explain import explain, what_would_change
 from draftgate.reports.gate_texts import GATE_TEXTS, gate_text
 from draftgate.reports.html import content_hash, render
 from draftgate.reports.page import build_page
-from draftgate.reports.plan_document import ADOPTION, DELETION, state_of
 from draftgate.reports.records import RunRecords, load_records
 from support.synthetic_run import STRATA, SyntheticRun, synthetic_run
 
