@@ -341,10 +341,3 @@ Any]] = (),
         "not_shown": ["Energy: it was not measured."],
     }  # fmt: skip
     return Verdict(name, plan_id, tuple(results), reasons, exploratory, extra)
-
-
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """The layout of verdict.json, for tests that do not go through the gates' own writer."""
-    from dataclasses import asdict
-
-    return dict(json.loads(json.dumps({"format": "draftgate-verdict/1", **asdict(verdict)})))

@@ -29,13 +29,11 @@ decodings = st.fixed_dictionaries(
 
 
 prompts = st.lists(tokens, min_size=1, max_size=6)
-bursts_ = st.lists(st.lists(tokens, max_size=3), max_size=4)
+bursts = st.lists(st.lists(tokens, max_size=3), max_size=4)
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    decodings, st.lists(tokens, min_size=1, max_size=6), st.lists(st.lists(tokens, max_size=3), max_size=4), st.data()
-)
+@given(decodings, prompts, bursts, st.data())
 def test_any_sequence_of_pushes_and_rollbacks_agrees_with_a_fresh_count(
     decoding: dict[str, Any], prompt: list[int], bursts: list[list[int]], data: st.DataObject
 ) -> None:
