@@ -13,10 +13,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .atomic import append_durably, disk_errors, sync_folder
 from .canonical import compact, digest
@@ -27,6 +27,7 @@ _TORN = "bytes after the last whole record were cut off after an interruption an
 _LOST = "{} records lost the bytes they were bound to and are run again"
 EXTRA = -1
 """Unit index of the file of rows written after the requests."""
+_KEPT = ("deviation", "reveal", "table", "verdict")
 _KEY = re.compile(rb'"body":\{"[a-z]+_id":"((?:[^"\\]|\\.)*)"(?:,"part":\[(-?\d+),(\d+),(\d+),(\d+),(\d+)\])?')
 
 
@@ -42,10 +43,14 @@ class Index:
         """Key of each live keyed record (kind and id) to its sequence number."""
         self.ends: dict[int, list[int]] = {}
         """Unit to the end of its recorded bytes, public and private."""
+        self.retracted: dict[str, int] = {}
+        """Key to the sequence number of its last retraction: records of it before that one do not count."""
         self.twice: list[str] = []
         """Keys recorded again while still live: must not happen."""
         self.first: dict[str, Any] | None = None
         """Body of the plan record."""
+        self.bodies: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KEPT}
+        """Bodies of the kinds there are few of, in order."""
         self.closed = False
         self.last_wall_ns = 0
 
@@ -58,10 +63,12 @@ class Index:
         found = _KEY.search(line, 80, 4096)
         if found is not None:
             self._keyed(seq, kind.decode(), found)
-        elif kind == b"deviation":
-            self._deviation(json.loads(line)["body"])
         elif kind == b"plan":
             self.first = json.loads(line)["body"]
+        if kind.decode() in self.bodies:
+            self.bodies[kind.decode()].append(json.loads(line)["body"])
+        if kind == b"deviation":
+            self._deviation(seq, self.bodies["deviation"][-1])
         if kind in (b"plan", b"segment", b"close"):
             self.last_wall_ns = max(self.last_wall_ns, json.loads(line)["body"].get("wall_ns", 0))
         self.closed = kind == b"close" or (self.closed and kind == b"verdict")
@@ -77,9 +84,10 @@ class Index:
             ends = self.ends.setdefault(unit, [0, 0])
             ends[0], ends[1] = max(ends[0], at + size), max(ends[1], private_at + private_size)
 
-    def _deviation(self, body: dict[str, Any]) -> None:
+    def _deviation(self, seq: int, body: dict[str, Any]) -> None:
         for key in body.get("retracted", ()):
             self.live.pop(key, None)
+            self.retracted[key] = seq
         for unit, ends in body.get("part_ends", {}).items():
             self.ends[int(unit)] = list(ends)
 
@@ -219,30 +227,71 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+class Parts:
+    """Reads the lines that records bind; keeps the last file of each kind open, since records come unit by unit."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self.run_dir = run_dir
+        self._open: dict[bool, tuple[Path, BinaryIO]] = {}
+
+    def data(self, body: dict[str, Any], *, private: bool = False) -> bytes:
+        """The bytes; fewer or none when the file is short. Raises FileNotFoundError when it is missing."""
+        unit, at, size, private_at, private_size = body["part"]
+        path = self.run_dir.private_part(unit) if private else part_path(self.run_dir, unit)
+        held = self._open.get(private)
+        if held is None or held[0] != path:
+            if held is not None:
+                held[1].close()
+            self._open.pop(private, None)
+            held = self._open[private] = (path, path.open("rb"))
+        held[1].seek(private_at if private else at)
+        return held[1].read(private_size if private else size)
+
+    def line(self, body: dict[str, Any], *, private: bool = False) -> dict[str, Any]:
+        """The value. Raises ValueError when its bytes are not what the record says."""
+        data = self.data(body, private=private)
+        if digest(data) != body["output_sha256" if private else "rounds_sha256"]:
+            where = "private" if private else "parts"
+            raise ValueError(f"{where}: unit {body['part'][0]}: a line is not what was recorded")
+        value: dict[str, Any] = json.loads(data)
+        return value
+
+    def close(self) -> None:
+        for _, file in self._open.values():
+            file.close()
+        self._open.clear()
+
+
 def read_line(run_dir: RunDir, body: dict[str, Any], *, private: bool = False) -> dict[str, Any]:
     """The part line a record binds. Raises ValueError when its bytes are not what the record says."""
-    unit, at, size, private_at, private_size = body["part"]
-    path = run_dir.private_part(unit) if private else part_path(run_dir, unit)
-    offset, length = (private_at, private_size) if private else (at, size)
-    with path.open("rb") as file:
-        file.seek(offset)
-        data = file.read(length)
-    if digest(data) != body["output_sha256" if private else "rounds_sha256"]:
-        raise ValueError(
-            f"{path.parent.name}/{path.name}: bytes {offset} to {offset + length} are not what was recorded"
-        )
-    value: dict[str, Any] = json.loads(data)
-    return value
+    parts = Parts(run_dir)
+    try:
+        return parts.line(body, private=private)
+    finally:
+        parts.close()
 
 
-def live_records(records: Records, *kinds: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Kind and body of every record of the given kinds that was not retracted later, in ledger order."""
+def retractions(records: Records) -> dict[str, int]:
+    """Key to the sequence number of its last retraction."""
     last: dict[str, int] = {}
     for record in records.of_kind("deviation"):
         for key in record.body.get("retracted", ()):
             last[key] = record.seq
+    return last
+
+
+def live_records(
+    records: Records, *kinds: str, retracted: Mapping[str, int] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Kind and body of every record of the given kinds that was not retracted later, in ledger order.
+
+    ``retracted``: what a scan has found already (`Index.retracted`); else the ledger is read once more for it.
+    """
+    last = retractions(records) if retracted is None else retracted
     for record in records.of_kind(*kinds):
-        name = next(iter(record.body))
-        key = f"{record.kind}:{record.body[name]}" if name.endswith("_id") else ""
-        if record.seq > last.get(key, -1):
-            yield record.kind, record.body
+        if last:
+            name = next(iter(record.body))
+            key = f"{record.kind}:{record.body[name]}" if name.endswith("_id") else ""
+            if record.seq < last.get(key, -1):
+                continue
+        yield record.kind, record.body

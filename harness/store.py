@@ -2,112 +2,123 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .atomic import disk_errors, sync_folder
 from .canonical import digest_file
-from .exclusions import Pair, excluded_pairs, pair_of
-from .journal import live_records, read_line
+from .exclusions import excluded_pairs, pair_of
+from .journal import Parts, live_records
 from .ledger import Records
 from .rundir import RunDir
 from .tables import TABLES, build, schema
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 CHUNK_ROWS = 16384
 """Rows of a row group: memory stays flat however long the run."""
+KINDS = ("request", "warmup", "process", "audit")
+"""Records that rows are made of."""
 _KEYS = ("request_id", "arm", "stratum", "prompt_id", "family_id", "block", "turn", "entry")
 
-
-class TableRows:
-    """Rows of each table, streamed from ledger and parts."""
-
-    def __init__(self, run_dir: RunDir, plan: Mapping[str, Any], records: Records) -> None:
-        self.run_dir, self.plan, self.records = run_dir, plan, records
-        self.excluded: dict[Pair, str] = excluded_pairs(plan, self._bodies("request"))
-
-    def _bodies(self, kind: str) -> Iterator[dict[str, Any]]:
-        return (body for _, body in live_records(self.records, kind))
-
-    def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Raises ValueError when a part's bytes are not what a record binds."""
-        if table == "requests":
-            for body in self._bodies("request"):
-                yield body | {"excluded": self.excluded.get(pair_of(body), "")}
-        elif table == "warmups":
-            yield from self._bodies("warmup")
-        elif table == "rounds":
-            for body in self._bodies("request"):
-                keys = {k: body[k] for k in _KEYS}
-                for row in read_line(self.run_dir, body)["rounds"]:
-                    yield keys | row
-        elif table == "memory":
-            for body in self._bodies("process"):
-                yield from _memory_rows(body, read_line(self.run_dir, body)["memory"])
-        else:
-            for body in self._bodies("audit"):
-                if body.get("part") and body.get("table") == table:
-                    yield from read_line(self.run_dir, body)["rows"]
-
-    def chunks(self, table: str, plan_id: str) -> Iterator[pa.Table]:
-        rows = self.rows(table)
-        empty = True
-        while chunk := list(itertools.islice(rows, CHUNK_ROWS)):
-            empty = False
-            yield build(table, chunk, plan_id)
-        if empty:
-            yield build(table, [], plan_id)
+Row = dict[str, Any]
 
 
-def _memory_rows(body: Mapping[str, Any], samples: list[list[Any]]) -> Iterator[dict[str, Any]]:
-    block = int(body["unit"].rpartition("/b")[2])
-    for i, (elapsed, phase, resident, peak, kv) in enumerate(samples):
-        yield {
-            "unit": body["unit"], "arm": body["arm"], "block": block, "sample": i, "elapsed_ns": elapsed,
-            "phase": phase,
-            "resident_bytes": resident, "peak_resident_bytes": peak, "kv_bytes": kv,
-        }  # fmt: skip
+class Sink(Protocol):
+    """Takes the rows of one table, in order."""
+
+    def add(self, row: Row) -> None: ...
 
 
-def write_table(path: Path, chunks: Iterator[pa.Table], table: str, plan_id: str) -> int:
-    """Write one Parquet file, one row group a chunk; temporary name, fsync, replace. Returns the number of rows."""
-    import pyarrow.parquet as pq
+def rows_of(kind: str, body: Row, parts: Parts) -> Iterator[tuple[str, Row]]:
+    """Table and row of everything one live record stands for. ``excluded`` is left empty: it takes the whole run.
 
-    rows = 0
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with disk_errors(path):
+    Raises ValueError when a part's bytes are not what the record binds.
+    """
+    if kind == "request":
+        yield "requests", body
+        keys = {k: body[k] for k in _KEYS}
+        for row in parts.line(body)["rounds"]:
+            yield "rounds", keys | row
+    elif kind == "warmup":
+        yield "warmups", body
+    elif kind == "process":
+        block = int(body["unit"].rpartition("/b")[2])
+        common = {"unit": body["unit"], "arm": body["arm"], "block": block}
+        for i, (elapsed, phase, resident, peak, kv) in enumerate(parts.line(body)["memory"]):
+            yield "memory", common | {
+                "sample": i, "elapsed_ns": elapsed, "phase": phase, "resident_bytes": resident,
+                "peak_resident_bytes": peak, "kv_bytes": kv,
+            }  # fmt: skip
+    elif body.get("part") and body.get("table") in TABLES:
+        for row in parts.line(body)["rows"]:
+            yield body["table"], row
+
+
+class TableWriter:
+    """One Parquet file, a row group at a time, under a temporary name until `finish`."""
+
+    def __init__(self, path: Path, table: str, plan_id: str) -> None:
+        import pyarrow.parquet as pq
+
+        self.path, self.table, self.plan_id, self.rows = path, table, plan_id, 0
+        self._waiting: list[Row] = []
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
         path.parent.mkdir(exist_ok=True)
-        try:
-            with temporary.open("wb") as file:
-                with pq.ParquetWriter(file, schema(table, plan_id), compression="zstd") as writer:
-                    for chunk in chunks:
-                        writer.write_table(chunk)
-                        rows += chunk.num_rows
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
-    return rows
+        self._file = self._temporary.open("wb")
+        self._writer = pq.ParquetWriter(self._file, schema(table, plan_id), compression="zstd")
+
+    def add(self, row: Row) -> None:
+        self._waiting.append(row)
+        if len(self._waiting) == CHUNK_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._writer.write_table(build(self.table, self._waiting, self.plan_id))
+        self.rows += len(self._waiting)
+        self._waiting = []
+
+    def finish(self) -> Row:
+        """Durable under its name; the body of its `table` record."""
+        if self._waiting or not self.rows:
+            self._flush()
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._temporary, self.path)
+        sync_folder(self.path.parent)
+        return {"name": self.table, "sha256": digest_file(self.path), "rows": self.rows}
+
+    def abandon(self) -> None:
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
 
 
-def write_tables(run_dir: RunDir, plan: Mapping[str, Any], plan_id: str, records: Records) -> list[dict[str, Any]]:
+def write_tables(run_dir: RunDir, plan: Mapping[str, Any], plan_id: str, records: Records) -> list[Row]:
     """Every table of the run; returns a body of a `table` record for each: name, sha256, rows."""
-    source = TableRows(run_dir, plan, records)
-    written = []
-    for table in TABLES:
-        path = run_dir.table(table)
-        rows = write_table(path, source.chunks(table, plan_id), table, plan_id)
-        written.append({"name": table, "sha256": digest_file(path), "rows": rows})
-    return written
+    dropped = excluded_pairs(plan, (body for _, body in live_records(records, "request")))
+    writers: dict[str, TableWriter] = {}
+    parts = Parts(run_dir)
+    with disk_errors(run_dir.results):
+        try:
+            for table in TABLES:
+                writers[table] = TableWriter(run_dir.table(table), table, plan_id)
+            for kind, body in live_records(records, *KINDS):
+                if kind == "request" and dropped:
+                    body["excluded"] = dropped.get(pair_of(body), "")
+                for table, row in rows_of(kind, body, parts):
+                    writers[table].add(row)
+            return [writer.finish() for writer in writers.values()]
+        except BaseException:
+            for writer in writers.values():
+                writer.abandon()
+            raise
+        finally:
+            parts.close()
 
 
 def read_table(run_dir: RunDir | Path | str, name: str) -> pd.DataFrame:

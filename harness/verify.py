@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .canonical import digest, digest_file, digest_value
+from .canonical import digest_file, digest_value
 from .compare import json_differences
 from .errors import DraftgateError
 from .formats import HEAD_FORMAT, LEDGER_FORMAT
 from .freeze import load_plan, plan_id
-from .journal import Index, live_records, part_path
+from .journal import Index
 from .ledger import LedgerReading, scan_ledger
 from .rundir import RunDir
 from .schedule import Schedule, process_id
-from .store import TableRows
 from .tables import TABLES
-from .verify_private import part_bytes, private_problems
+from .verify_private import private_problems
+from .verify_records import RecordCheck
 
 MAX_PROBLEMS = 20
 """Of one kind; a directory that is wrong everywhere needs no longer list."""
@@ -57,9 +57,8 @@ class Verification:
             load_plan(self.run_dir)
         if self._plan() and self._ledger():
             self._schedule()
-            self._parts()
+            self._records()
             self._private()
-            self._tables()
             self._verdict()
         return self.report
 
@@ -148,31 +147,18 @@ class Verification:
         if not self._bad(problems):
             self.report.checked.append(f"schedule: {recorded} of {total} requests recorded, none twice, none foreign")
 
-    def _parts(self) -> None:
+    def _records(self) -> None:
         assert self.reading is not None
-        problems: list[str] = []
-        count = 0
-        ends: dict[int, int] = {}
-        for kind, body in live_records(
-            self.reading.records, "request", "warmup", "canary", "realised", "process", "audit"
-        ):
-            if not body.get("part"):
-                continue
-            unit, at, size, _, _ = body["part"]
-            ends[unit] = max(ends.get(unit, 0), at + size)
-            if digest(part_bytes(part_path(self.run_dir, unit), at, size)) != body["rounds_sha256"]:
-                problems.append(f"parts: the line of {kind} {next(iter(body.values()))} is not what was recorded")
-            count += 1
-        for unit, end in ends.items():
-            size = part_path(self.run_dir, unit).stat().st_size if part_path(self.run_dir, unit).exists() else 0
-            if size > end and self.index.closed:
-                problems.append(f"parts: unit {unit} has {size - end} bytes that no record binds")
-        known = {part_path(self.run_dir, unit).name for unit in ends} | {self.run_dir.extra_part.name}
-        problems += [
-            f"parts: {p.name} belongs to no record" for p in self.run_dir.parts.glob("*") if p.name not in known
-        ]
-        if not self._bad(problems):
-            self.report.checked.append(f"parts: {count} lines hold the recorded hashes")
+        check = RecordCheck(self.run_dir, self.plan, self.report.plan_id, self.index)
+        check.run(self.reading.records)
+        if not self._bad(check.parts_problems):
+            self.report.checked.append(f"parts: {check.lines} lines hold the recorded hashes")
+        if not self.index.closed:
+            self.report.not_checked.append("tables and verdict: the run has not ended")
+        elif not self._bad(check.table_problems):
+            self.report.checked.append(
+                f"tables: {len(TABLES)} hold their hashes and equal the rows rebuilt from the records"
+            )
 
     def _private(self) -> None:
         assert self.reading is not None
@@ -181,56 +167,16 @@ class Verification:
                 "private token ids: withheld; prompts, outputs and replay were not re-checked"
             )
             return
-        if not self._bad(list(private_problems(self.run_dir, self.plan, self.reading.records))):
+        if not self._bad(list(private_problems(self.run_dir, self.plan, self.reading.records, self.index))):
             self.report.checked.append(
                 "private: prompts are the frozen ones, outputs hold the recorded hashes and digests"
             )
-
-    def _tables(self) -> None:
-        assert self.reading is not None
-        if not self.index.closed:
-            self.report.not_checked.append("tables and verdict: the run has not ended")
-            return
-        known = {r.body["name"]: r.body for r in self.reading.records.of_kind("table")}
-        problems = [f"table {name}: no record of it" for name in TABLES if name not in known]
-        try:
-            source = TableRows(self.run_dir, self.plan, self.reading.records)
-            for name, body in known.items():
-                path = self.run_dir.table(name)
-                if not path.is_file():
-                    problems.append(f"table {name}: missing")
-                elif digest_file(path) != body["sha256"]:
-                    problems.append(f"table {name}: its bytes are not what was recorded")
-                else:
-                    problems += self._rebuilt(source, name, path)
-        except (ValueError, KeyError) as error:
-            problems.append(f"tables cannot be rebuilt: {error}")
-        if not self._bad(problems):
-            self.report.checked.append(
-                f"tables: {len(known)} hold their hashes and equal the rows rebuilt from the records"
-            )
-
-    def _rebuilt(self, source: TableRows, name: str, path: Path) -> list[str]:
-        import pyarrow.parquet as pq
-
-        from .tables import schema
-
-        file = pq.ParquetFile(path)
-        if not file.schema_arrow.equals(schema(name, self.report.plan_id), check_metadata=True):
-            return [f"table {name}: another schema, plan id or version than this run's"]
-        groups = iter(range(file.num_row_groups))
-        for chunk in source.chunks(name, self.report.plan_id):
-            group = next(groups, None)
-            there = file.read_row_group(group) if group is not None else chunk.slice(0, 0)
-            if not chunk.equals(there):
-                return [f"table {name}: a value differs from the records"]
-        return [f"table {name}: more rows than the records give"] if next(groups, None) is not None else []
 
     def _verdict(self) -> None:
         assert self.reading is not None
         if not self.index.closed:
             return
-        said = [r.body for r in self.reading.records.of_kind("verdict")]
+        said = self.index.bodies["verdict"]
         if not said and not self.run_dir.verdict.exists():
             self.report.not_checked.append("verdict: none was written")
             return

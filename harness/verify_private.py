@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from .canonical import digest, digest_ids
-from .journal import live_records
+from .journal import Index, Parts, live_records
 from .ledger import Records
 from .requests import output_digest
 from .rundir import RunDir
@@ -17,27 +16,21 @@ from .seal import commitment
 KINDS = ("request", "warmup", "canary", "realised")
 
 
-def part_bytes(path: Path, offset: int, size: int) -> bytes:
-    """Bytes of a part line; fewer or none when the file is short or missing."""
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(size)
-    except OSError:
-        return b""
-
-
-def private_problems(run_dir: RunDir, plan: Mapping[str, Any], records: Records) -> Iterator[str]:
+def private_problems(run_dir: RunDir, plan: Mapping[str, Any], records: Records, index: Index) -> Iterator[str]:
     """One line per private line that is not what was recorded or frozen, and per broken commitment."""
     planned = {(s["name"], p["id"]): p for s in plan["strata"] for p in s["prompts"]}
-    salts = {r.body["prompt"]: r.body["salt"] for r in records.of_kind("reveal")}
+    salts = {body["prompt"]: body["salt"] for body in index.bodies["reveal"]}
     try:
         salt = json.loads(run_dir.salt.read_bytes())["salt"]
     except (OSError, ValueError, KeyError, TypeError):
         salt = None
-    for kind, body in live_records(records, *KINDS):
-        unit, _, _, at, size = body["part"]
-        data, name = part_bytes(run_dir.private_part(unit), at, size), f"{kind} {body['request_id']}"
+    parts = Parts(run_dir)
+    for kind, body in live_records(records, *KINDS, retracted=index.retracted):
+        name = f"{kind} {body['request_id']}"
+        try:
+            data = parts.data(body, private=True)
+        except OSError:
+            data = b""
         if digest(data) != body["output_sha256"]:
             yield f"private: the line of {name} is missing or not what was recorded"
             continue
@@ -48,6 +41,7 @@ def private_problems(run_dir: RunDir, plan: Mapping[str, Any], records: Records)
             yield f"private: the output of {name} has another digest"
         if body["turn"] == 0 and _prompt_sha(body, line, planned, salts) != _planned_sha(body, planned):
             yield f"private: {name} was run on another prompt than the frozen one"
+    parts.close()
 
 
 def _planned_sha(body: Mapping[str, Any], planned: Mapping[Any, Any]) -> str | None:

@@ -1,4 +1,5 @@
-"""A ledger of a million requests: resumed and verified in bounded memory. Prints its figures; run with ``-m long -s``."""
+"""A ledger of a million requests: resumed and verified in bounded memory. Prints its figures; run with ``-m long
+-s``."""
 
 from __future__ import annotations
 
