@@ -205,7 +205,9 @@ def arms_of(family: Family) -> Iterator[dict[str, Any]]:
     yield draft | {"name": "hf-heuristic", "policy": {"kind": "hf-heuristic", "start": 1}}
     yield draft | {"name": "cost-model", "policy": {"kind": "cost-model", **costs}}
     yield draft | {"name": "own decoding", "draft_decoding": {"temperature": 0.6, "top_k": 2}}
+    yield draft | {"name": "hybrid", "kind": "hybrid", "copy_k": 1, "min_match": 1}
     yield {"name": "prompt_lookup", "kind": "prompt_lookup", "k": family.k, "min_ngram": 1, "max_ngram": 2}
+    yield {"name": "suffix_automaton", "kind": "suffix_automaton", "k": family.k, "min_match": 1}
 
 
 Specs = Callable[[Family], Iterable[Mapping[str, Any]]]
