@@ -232,18 +232,18 @@ class Parts:
 
     def __init__(self, run_dir: RunDir) -> None:
         self.run_dir = run_dir
-        self._open: dict[bool, tuple[Path, BinaryIO]] = {}
+        self._open: dict[bool, tuple[int, BinaryIO]] = {}
 
     def data(self, body: dict[str, Any], *, private: bool = False) -> bytes:
         """The bytes; fewer or none when the file is short. Raises FileNotFoundError when it is missing."""
         unit, at, size, private_at, private_size = body["part"]
-        path = self.run_dir.private_part(unit) if private else part_path(self.run_dir, unit)
         held = self._open.get(private)
-        if held is None or held[0] != path:
+        if held is None or held[0] != unit:
             if held is not None:
                 held[1].close()
-            self._open.pop(private, None)
-            held = self._open[private] = (path, path.open("rb"))
+                del self._open[private]
+            path = self.run_dir.private_part(unit) if private else part_path(self.run_dir, unit)
+            held = self._open[private] = (unit, path.open("rb"))
         held[1].seek(private_at if private else at)
         return held[1].read(private_size if private else size)
 

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 MOST = 20
 
 
+def _read_for_rows(kind: str, body: Row) -> bool:
+    """Whether making the record's rows reads, and so checks, its part line."""
+    return kind in ("request", "process") or (
+        kind == "audit" and body.get("table") in TABLES and bool(body.get("part"))
+    )
+
+
 class Comparer:
     """A stored table beside the rows rebuilt for it, a row group at a time. ``excluded`` is compared afterwards."""
 
@@ -75,8 +82,13 @@ class RecordCheck:
         ends: dict[int, int] = {}
         try:
             for kind, body in live_records(records, *KINDS, "canary", "realised", retracted=self.index.retracted):
-                if self._line(kind, body, parts, ends) and kind in KINDS and comparers:
+                if body.get("part"):
+                    unit, at, size, _, _ = body["part"]
+                    ends[unit] = max(ends.get(unit, 0), at + size)
+                if comparers and kind in KINDS:
                     self._rows(kind, body, parts, comparers)
+                if body.get("part") and not (comparers and _read_for_rows(kind, body)):
+                    self._line(kind, body, parts)
         finally:
             parts.close()
         self._extents(ends)
@@ -99,32 +111,33 @@ class RecordCheck:
                 found[name] = Comparer(path, name, self.plan_id)
         return found
 
-    def _line(self, kind: str, body: Row, parts: Parts, ends: dict[int, int]) -> bool:
-        """Whether the record's part line, if it has one, is there as recorded."""
-        if not body.get("part"):
-            return True
-        unit, at, size, _, _ = body["part"]
-        ends[unit] = max(ends.get(unit, 0), at + size)
+    def _line(self, kind: str, body: Row, parts: Parts) -> None:
+        """The record's part line is there as recorded."""
         try:
-            held: bool = digest(parts.data(body)) == body["rounds_sha256"]
+            held = digest(parts.data(body)) == body["rounds_sha256"]
         except OSError:
             held = False
+        self._held(held, kind, body)
+
+    def _held(self, held: bool, kind: str, body: Row) -> None:
         self.lines += held
         if not held:
             name = next(iter(body.values()))
             self.parts_problems.append(f"parts: the line of {kind} {name} is not what was recorded")
-        return held
 
     def _rows(self, kind: str, body: Row, parts: Parts, comparers: Mapping[str, Comparer]) -> None:
+        """Rows of one record; reading them checks the part line's hash."""
         try:
             for table, row in rows_of(kind, body, parts):
                 if table in comparers:
                     comparers[table].add(row)
-        except (ValueError, KeyError, TypeError) as error:
-            if len(self.table_problems) < MOST:
-                self.table_problems.append(
-                    f"tables: the rows of {kind} {next(iter(body.values()))} cannot be made: {error}"
-                )
+        except (KeyError, TypeError) as error:
+            said = f"tables: the rows of {kind} {next(iter(body.values()))} cannot be made: {error}"
+            self.table_problems += [said] if len(self.table_problems) < MOST else []
+        except (ValueError, OSError):
+            self._held(False, kind, body)
+        else:
+            self.lines += _read_for_rows(kind, body)
 
     def _extents(self, ends: Mapping[int, int]) -> None:
         for unit, end in ends.items():
