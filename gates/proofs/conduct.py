@@ -6,13 +6,14 @@ champion's path in a process where speculation cannot be imported).
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...arms.build import build_arm
+from ...arms.build import WITH_DRAFT, build_arm
 from ...arms.engine.contract import EngineError
 from ...arms.request import Request, StopPolicy
 from .finding import Finding
@@ -29,27 +30,29 @@ class InjectedFailure(EngineError):
     """Not a real one."""
 
 
-class Failing:
-    """An engine that fails at its n-th call that reads logits, once."""
+class Failure:
+    """Fails an engine at its n-th call that reads logits, once."""
 
-    def __init__(self, engine: Any, at: int) -> None:
-        self._engine, self.at, self.seen = engine, at, 0
+    def __init__(self, at: int) -> None:
+        self.at, self.seen = at, 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+    def of(self, engine: Any) -> Any:
+        """A copy of ``engine`` that fails so; of the same class, and over the same weights."""
+        broken = copy.copy(engine)
+        for name in ("verify_linear", "verify_with_hidden", "draft"):
+            if hasattr(engine, name):
+                setattr(broken, name, self._counted(getattr(engine, name)))
+        return broken
 
-    def _count(self, rows: Any) -> None:
-        self.seen += rows != "none"
-        if rows != "none" and self.seen == self.at:
-            raise InjectedFailure("injected")
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            if args[-1] != "none":
+                self.seen += 1
+                if self.seen == self.at:
+                    raise InjectedFailure("injected")
+            return call(*args)
 
-    def verify_linear(self, tx: Any, tokens: Sequence[int], rows: Any = "all") -> Any:
-        self._count(rows)
-        return self._engine.verify_linear(tx, tokens, rows)
-
-    def verify_with_hidden(self, tx: Any, tokens: Sequence[int], rows: Any = "all") -> Any:
-        self._count(rows)
-        return self._engine.verify_with_hidden(tx, tokens, rows)
+        return counted
 
 
 def check_reliability(
@@ -67,15 +70,16 @@ def check_reliability(
     for number, prompt in enumerate(prompts):
         request = Request(f"reliability/{number}", tuple(prompt), tokens, number, stop, f"reliability/{number}")
         good = whole.generate(request).tokens
-        for which in ("champion", *(("draft",) if draft is not None and spec["kind"] == "neural_draft" else ())):
+        for which in ("champion", *(("draft",) if draft is not None and spec["kind"] in WITH_DRAFT else ())):
             for at in (1, 2, 4):
                 models: dict[str, Any] = {"champion": champion, "draft": draft}
-                models[which] = dataclasses.replace(models[which], engine=Failing(models[which].engine, at))
+                failure = Failure(at)
+                models[which] = dataclasses.replace(models[which], engine=failure.of(models[which].engine))
                 arm = build_arm(dict(spec), models["champion"], models["draft"], decoding)
                 shown: list[int] = []
                 done = arm.generate(request, shown.extend)
                 tried += 1
-                broken = models[which].engine.seen >= at
+                broken = failure.seen >= at
                 problem = _problem(done, shown, good, broken)
                 if problem is not None:
                     problems.append(

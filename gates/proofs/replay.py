@@ -290,12 +290,14 @@ def run_loader(run_dir: Path | str, plan: Mapping[str, Any]) -> LoadModel:
     from ...harness.freeze import load_operational
 
     operational = load_operational(RunDir(run_dir))
+    loaded: dict[str, Any] = {}
 
     def load(which: str) -> Any:
         path = resolve(operational.get(f"{which}_path") or plan[which]["name"])
-        model = load_model(path) if which == "champion" else load_draft(path, load("champion"))
-        if model.file.sha256 != plan[which]["sha256"]:
+        if which not in loaded:
+            loaded[which] = load_model(path) if which == "champion" else load_draft(path, load("champion"))
+        if loaded[which].file.sha256 != plan[which]["sha256"]:
             raise IntegrityError(f"{path.name}: not the {which} of this plan (sha256 differs)")
-        return model
+        return loaded[which]
 
     return load
