@@ -194,6 +194,16 @@ def test_a_planted_number_that_is_not_finite_is_seen(tmp_path: Path, kernel: str
 
 
 @pytest.mark.parametrize("kernel", available_sets())
+@pytest.mark.parametrize("name", ["attn_k", "attn_v"])
+def test_a_key_or_value_too_large_for_a_half_is_seen(tmp_path: Path, kernel: str, name: str) -> None:
+    """A key of minus infinity would get weight 0 and leave every later number finite."""
+    shape = Shape(types=("F32",), poison={f"blk.1.{name}.weight": 1e8})
+    engine = NativeEngine.load(write_model(tmp_path / "m.gguf", shape), kernel=kernel, threads=1)
+    with pytest.raises(NonFinite):
+        engine.verify_linear(engine.new_cache(16).begin(), [5])
+
+
+@pytest.mark.parametrize("kernel", available_sets())
 @pytest.mark.parametrize("kind, size, at", [("Q4_1", 20, 0), ("Q4_1", 20, 2), ("Q4_0", 18, 0), ("Q8_0", 34, 0)])
 def test_a_scale_that_is_not_finite_is_seen(tmp_path: Path, kernel: str, kind: str, size: int, at: int) -> None:
     path = write_model(tmp_path / "m.gguf", Shape(types=(kind,), tied=False))
