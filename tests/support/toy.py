@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-
 from draftgate.arms.engine.contract import CacheMisuse, ContextFull, EngineIdentity, NonFinite, Rows
 
 LogitFunction = Callable[[tuple[int, ...]], npt.NDArray[np.float32]]
