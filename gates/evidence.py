@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ..harness.canonical import digest_file, digest_value
-from ..harness.errors import DraftgateError, IncompleteRun
+from ..harness.errors import DraftgateError, IncompleteRun, IntegrityError
 from ..harness.freeze import load_plan, plan_id
 from ..harness.journal import live_records
 from ..harness.ledger import LedgerReading, read_ledger
@@ -124,13 +124,26 @@ def cluster_column(rows: pd.DataFrame) -> str:
 
 
 def load_evidence(run_dir: Path | str) -> Evidence:
-    """Reads plan, ledger and tables. Raises EvidenceError when it is unreadable, IncompleteRun before its end."""
+    """Reads plan, ledger and tables. Raises EvidenceError when it is unreadable, IncompleteRun before its end, and
+    IntegrityError when a record is not what a runner writes."""
     root = Path(run_dir)
     if not root.is_dir():
         raise EvidenceError(f"{root}: no such run directory")
+    try:
+        return _load(root)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise IntegrityError(
+            f"{root}: plan or records cannot be read ({type(error).__name__}: {str(error)[:80]}); "
+            "`draftgate verify` says where"
+        ) from error
+
+
+def _load(root: Path) -> Evidence:
     plan = load_plan(root)
     identifier = plan_id(plan)
     reading = read_ledger(root)
+    if not len(reading.records) and reading.problem is not None and root.joinpath("ledger.jsonl").exists():
+        raise IntegrityError(f"{root / 'ledger.jsonl'}: {reading.problem}")
     if not len(reading.records):
         raise IncompleteRun(f"{root.name}: nothing has run yet; `draftgate run` starts")
     ledger = Ledger(reading.records, reading.problem)

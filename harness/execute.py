@@ -23,6 +23,7 @@ from .ledger import scan_ledger
 from .lock import RunLock
 from .machine import machine_state, memory_bandwidth
 from .offclock_pass import off_clock
+from .own_files import require_own_files
 from .privacy import privacy_audit
 from .provenance import provenance_audit
 from .rundir import RunDir
@@ -56,6 +57,7 @@ class Execution:
         """Raises IncompleteRun, IntegrityError, PlanError; whatever was recorded stays."""
         if not self.run_dir.path.is_dir():
             load_plan(self.run_dir)
+        require_own_files(self.run_dir)
         with RunLock(self.run_dir):
             restore_plan(self.run_dir)
             plan = load_plan(self.run_dir)
@@ -148,7 +150,14 @@ class Execution:
     def _tables(self, plan: dict[str, Any], identifier: str, journal: Journal) -> None:
         self.options.progress.note("tables")
         known = {r.body["name"]: r.body for r in journal.records.of_kind("table")}
-        for body in write_tables(self.run_dir, plan, identifier, journal.records):
+        try:
+            written = write_tables(self.run_dir, plan, identifier, journal.records)
+        except (KeyError, TypeError, ValueError) as error:
+            raise IntegrityError(
+                f"{self.run_dir.ledger}: no tables can be made of its records ({type(error).__name__}: "
+                f"{str(error)[:80]}); `draftgate verify` says which"
+            ) from error
+        for body in written:
             if known.get(body["name"]) != body:
                 journal.append("table", body)
 
@@ -218,7 +227,7 @@ class Execution:
             there = self.run_dir.verdict
             try:
                 verdict = self.services.judge(self.run_dir.path)
-                if not (closed and said and there.is_file() and digest_file(there) == said[-1]["sha256"]):
+                if not (closed and said and there.is_file() and digest_file(there) == said[-1].get("sha256")):
                     path = self.services.write_verdict(self.run_dir.path, verdict)
                     journal.append("verdict", {"verdict": verdict.verdict, "sha256": digest_file(path)})
             except ModuleNotFoundError as error:

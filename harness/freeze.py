@@ -27,6 +27,12 @@ COPIED = (
     "attempts_budget", "decoding", "measurement", "session_lengths", "memory_envelope_bytes",
 )  # fmt: skip
 """Sections of the composed plan that are frozen as they stand."""
+FIELDS = frozenset(COPIED) | {
+    "format", "package_version", "source_digest", "analysis_version", "parent", "champion", "draft", "candidate",
+    "arms", "stop_token_ids", "strata", "schedule", "gates", "arithmetic", "hardware_class",
+    "decision_card_sha256", "sealed",
+}  # fmt: skip
+"""Every field of a frozen plan."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ def load_plan(run_dir: RunDir | Path | str) -> dict[str, Any]:
     IntegrityError when its bytes are not canonical."""
     path = RunDir(run_dir).plan
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise PlanError(f"{path}: not a plain file")
         raw = path.read_bytes()
     except FileNotFoundError:
         raise PlanError(f"{path}: no plan; `draftgate freeze` writes one") from None
@@ -69,13 +77,20 @@ def load_plan(run_dir: RunDir | Path | str) -> dict[str, Any]:
         raise PlanError(f"{path}: {error.strerror}") from None
     try:
         plan = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise IntegrityError(f"{path}: not JSON; it was damaged or edited") from None
     if not isinstance(plan, dict):
         raise PlanError(f"{path}: a plan is a JSON object")
     check_format(plan.get("format"), PLAN_FORMAT, str(path))
-    if canonical_bytes(plan) != raw:
+    try:
+        canonical = canonical_bytes(plan) == raw
+    except ValueError:
+        canonical = False
+    if not canonical:
         raise IntegrityError(f"{path}: not the canonical bytes of a frozen plan; it was edited")
+    missing = sorted(FIELDS - plan.keys())
+    if missing:
+        raise IntegrityError(f"{path}: not a whole plan, it lacks {', '.join(missing)}; it was edited")
     return plan
 
 

@@ -29,7 +29,7 @@ KINDS = (
     "plan", "reveal", "segment", "process", "request", "warmup", "realised", "canary", "deviation", "audit", "table",
     "close", "verdict",
 )  # fmt: skip
-_HEAD = re.compile(rb'\{"seq":(\d+),"prev":"([0-9a-f]{64})","kind":"([a-z_]+)","body":\{')
+_HEAD = re.compile(rb'\{"seq":(\d{1,15}),"prev":"([0-9a-f]{64})","kind":"([a-z_]+)","body":\{')
 
 
 class Record(dict[str, Any]):
@@ -114,8 +114,23 @@ Visit = Callable[[int, bytes, bytes], None]
 def _whole(line: bytes) -> bool:
     try:
         return line.endswith(b"\n") and isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
+
+
+def _begun(line: bytes) -> bool:
+    """Whether these bytes may be what a crash left of the first record: its beginning, or blocks never written."""
+    start = b'{"seq":0,"prev":"' + FIRST.encode() + b'","kind":"plan","body":{'
+    return line.startswith(start[: len(line)]) or not line.strip(b"\0")
+
+
+def _visited(visit: Visit, seq: int, kind: bytes, line: bytes) -> str | None:
+    """The visitor's word on a chained record: what it cannot read was not written by a runner."""
+    try:
+        visit(seq, kind, line)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+        return f"record {seq}: not a record of a runner ({type(error).__name__}: {str(error)[:80]})"
+    return None
 
 
 def scan_ledger(path: Path, visit: Visit | None = None) -> LedgerReading:
@@ -132,16 +147,18 @@ def scan_ledger(path: Path, visit: Visit | None = None) -> LedgerReading:
             torn: int | None = None
             if head is None or (stop == end and not _whole(line)):
                 problem = f"record {expected}: not a whole record"
-                torn = position if not any(_HEAD.match(later) for later in file) else None
+                ours = position > 0 or _begun(line)
+                torn = position if ours and not any(_HEAD.match(later) for later in file) else None
             elif int(head[1]) != expected:
                 problem = f"record {expected}: has sequence number {int(head[1])} (dropped, repeated or reordered)"
             elif head[2].decode() != prev:
                 problem = f"record {expected}: does not hold the hash of the record before it (one of them was edited)"
+            elif head[3].decode() not in KINDS:
+                problem = f"record {expected}: unknown kind {head[3].decode()[:40]!r}"
+            elif visit is not None:
+                problem = _visited(visit, expected, head[3], line)
             if problem is not None:
                 return LedgerReading(Records(path, offsets, position), problem, prev, torn)
-            assert head is not None
-            if visit is not None:
-                visit(expected, head[3], line)
             offsets.append(position)
             prev = sha256(line[:-1]).hexdigest()
             position = stop

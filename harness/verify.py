@@ -15,6 +15,7 @@ from .formats import HEAD_FORMAT, LEDGER_FORMAT
 from .freeze import load_plan, plan_id
 from .journal import Index
 from .ledger import LedgerReading, scan_ledger
+from .own_files import foreign_files
 from .rundir import RunDir
 from .schedule import Schedule, process_id
 from .tables import TABLES
@@ -55,11 +56,16 @@ class Verification:
         """Raises nothing for a bad directory; a missing one is a PlanError."""
         if not self.run_dir.path.is_dir():
             load_plan(self.run_dir)
-        if self._plan() and self._ledger():
-            self._schedule()
-            self._records()
-            self._private()
-            self._verdict()
+        if self._bad(foreign_files(self.run_dir, links=True)):
+            return self.report
+        try:
+            if self._plan() and self._ledger():
+                self._schedule()
+                self._records()
+                self._private()
+                self._verdict()
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+            self._bad([f"a record or the plan lacks what a runner writes ({type(error).__name__}: {str(error)[:80]})"])
         return self.report
 
     def _bad(self, problems: list[str]) -> bool:
