@@ -61,10 +61,7 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     """
     module = task.module
     optimiser = torch.optim.AdamW(module.parameters(), lr=settings.learning_rate, weight_decay=0.0, betas=(0.9, 0.95))
-    averaged = torch.optim.swa_utils.AveragedModel(
-        module,
-        multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(settings.average),  # type: ignore[no-untyped-call]
-    )
+    averaged = torch.optim.swa_utils.AveragedModel(module, avg_fn=_averaging(settings.average))
     per_pass = sum(1 for _ in task.batches(np.random.default_rng(settings.seed)))
     total = max(1, int(per_pass * settings.passes))
     step, spent, recent = 0, 0.0, float("nan")
@@ -112,6 +109,16 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     figures = task.evaluate()
     report(f"step {step}/{total}  loss {recent:.3f}  {seconds / 60:.1f} min  {figures}")
     return Fitted(step, seconds, recent, figures)
+
+
+def _averaging(decay: float) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor | int], torch.Tensor]:
+    """A running average whose memory grows with the steps, so that a short fit does not average its beginning in."""
+
+    def average(old: torch.Tensor, new: torch.Tensor, seen: torch.Tensor | int) -> torch.Tensor:
+        n = float(seen)
+        return torch.lerp(new, old, min(decay, (1 + n) / (10 + n)))
+
+    return average
 
 
 def _schedule(step: int, total: int, warmup: int) -> float:
