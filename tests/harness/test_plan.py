@@ -1,4 +1,4 @@
-"""What may be said in a plan: everything it lacks, misspells, deletes or borrows from the environment is refused by name."""
+"""What may be said in a plan: what it lacks, misspells, deletes or borrows from the environment is refused by name."""
 
 from __future__ import annotations
 
