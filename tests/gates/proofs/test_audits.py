@@ -1,0 +1,163 @@
+"""Whole runs through the harness, with the shipped arms over toy models: audited, replayed, judged, tampered with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draftgate.arms.neural_draft import NeuralDraft
+from draftgate.gates.proofs import audits
+from draftgate.gates.proofs.audits import run_audits
+from draftgate.gates.proofs.families import settings, shapes
+from draftgate.gates.proofs.replay import replay_run
+from draftgate.gates.proofs.sabotage.caches import FAULTS
+from draftgate.gates.proofs.trace import TraceMissing
+from draftgate.harness import bound, execute, runner
+from draftgate.harness import freeze as freeze_module
+from draftgate.harness.cli import Services
+from draftgate.harness.execute import Execution
+from draftgate.harness.freeze import FreezeOptions, freeze
+from draftgate.harness.plan import compose_plan
+from draftgate.harness.process import InlineExecutor
+from draftgate.harness.rundir import RunDir
+from draftgate.harness.runner import RunOptions
+from draftgate.harness.store import read_table
+from support import toy_pair_backend
+
+BACKEND = "support.toy_pair_backend"
+PLAN = Path(__file__).parents[2] / "harness" / "toy_plan.yaml"
+WORDS = ("arms=neural", "schedule.max_new_tokens=16", "schedule.blocks=1", "sample_size.blocks=1")
+
+
+class Quiet(Services):
+    def decision_card(self, plan: dict[str, Any]) -> dict[str, Any]:
+        return {"format": "draftgate-card/1"}
+
+
+Made = tuple[Path, Path, Any]
+"""Folder of the models, run directory, outcome."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def steady() -> Iterator[None]:
+    """No waiting for the disk, no edits seen, a small enumeration: the whole one is test_prove.py's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        for module in (freeze_module, bound):
+            patch.setattr(module, "source_digest", lambda: "5" * 64)
+        for module in (execute, runner):
+            patch.setattr(module, "machine_state", lambda: {"governor": None})
+        patch.setattr(execute, "memory_bandwidth", lambda threads: None)
+        patch.setattr(audits, "shapes", lambda: [f for f in shapes() if f.name == "generic-v4-k1"])
+        patch.setattr(audits, "settings", lambda: [f for f in settings() if f.name == "stop-inside"])
+        yield
+
+
+def made(folder: Path, *words: str) -> Made:
+    (folder / "champion.json").write_text('{"seed": 1}')
+    (folder / "draft.json").write_text('{"seed": 1, "draft": true}')
+    return folder, *swept(folder, *words)
+
+
+@pytest.fixture(scope="module")
+def greedy(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return made(tmp_path_factory.mktemp("greedy"), "decoding=greedy")
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return made(tmp_path_factory.mktemp("sampled"), "decoding=sampled", "measurement.score_tokens=60")
+
+
+def swept(folder: Path, *words: str) -> tuple[Path, Any]:
+    out = folder / "run"
+    composed = compose_plan(
+        (*WORDS, *words),
+        plan_file=PLAN,
+        champion=str(folder / "champion.json"),
+        draft=str(folder / "draft.json"),
+    )
+    executor = InlineExecutor()
+    freeze(composed, out, Quiet(), FreezeOptions(BACKEND, executor))
+    options = RunOptions(backend=BACKEND, executor=executor)
+    return out, Execution(RunDir(out), Quiet(), options).go()
+
+
+def loader(folder: Path) -> Callable[[str], Any]:
+    return lambda which: toy_pair_backend.load_model(str(folder / f"{which}.json"), threads=1, kernel=None)
+
+
+def bodies(out: Path) -> dict[str, dict[str, Any]]:
+    records = [json.loads(line) for line in (out / "ledger.jsonl").read_text().splitlines()]
+    return {r["body"]["name"]: r["body"] for r in records if r["kind"] == "audit"}
+
+
+def test_a_greedy_run_is_audited_and_judged(greedy: Made) -> None:
+    folder, out, outcome = greedy
+    found = bodies(out)
+    wanted = {"accounting", "replay", "enumeration", "conformance", "causality", "fresh_state", "greedy_battery"}
+    assert wanted | {"reliability", "deletion", "timing_shape"} <= set(found)
+    assert all(body["ok"] for name, body in found.items() if name in wanted | {"reliability", "deletion"}), found
+    status = {gate.id: gate.status for gate in outcome.verdict.gates}
+    assert status["exact-greedy"] in ("pass", "inconclusive"), outcome.verdict.gates  # few events of some class
+    assert status["logit-conformance"] == status["reliability"] == status["deletion"] == "pass"
+    result = replay_run(out, loader(folder))
+    assert result.ok and result.requests >= 5
+
+
+def test_a_sampled_run_is_replayed_and_scored(sampled: Made) -> None:
+    folder, out, outcome = sampled
+    found = bodies(out)
+    assert all(found[name]["ok"] for name in ("accounting", "replay", "enumeration", "fresh_state", "battery"))
+    scores = read_table(out, "scores")
+    assert 20 <= len(scores) <= 60 + 16 and scores["pit_ratio"].between(0, 1).all()
+    assert set(scores["arm"]) == {"neural_draft"} and not scores.duplicated(["request_id", "position"]).any()
+    status = {gate.id: gate.status for gate in outcome.verdict.gates}
+    assert status["exact-law"] in ("pass", "inconclusive"), outcome.verdict.gates
+    result = replay_run(out, loader(folder))
+    assert result.ok and result.skipped >= 4, "champion-alone was force-decoded"
+
+
+def test_a_run_with_a_rotten_draft_cache_is_not_let_through(tmp_path: Path) -> None:
+    fault = next(f for f in FAULTS if f.name == "last proposal never fed to the draft")
+    with fault.plant(fault.worlds[0]):
+        _, out, outcome = made(tmp_path, "decoding=greedy")
+    found = bodies(out)
+    assert not found["replay"]["ok"] or not found["fresh_state"]["ok"]
+    status = {gate.id: gate.status for gate in outcome.verdict.gates}
+    assert status["exact-greedy"] == "fail" and outcome.verdict.verdict == "NO-GO"
+
+
+def test_an_audit_that_stumbles_is_recorded_as_not_in_order(greedy: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, out, _ = greedy
+    monkeypatch.setattr(NeuralDraft, "propose", lambda *a: 1 / 0)
+    found = {body["name"]: body for body in run_audits(out, loader(folder))}
+    assert not found["fresh_state"]["ok"] and "ZeroDivisionError" in found["fresh_state"]["detail"]["reason"]
+    assert found["replay"]["ok"], "the auditor has its own account of the draft"
+
+
+def test_a_changed_private_part_or_none_is_named(sampled: Made, tmp_path: Path) -> None:
+    folder, original, _ = sampled
+    out = Path(shutil.copytree(original, tmp_path / "run"))
+    part = next((out / "private").glob("0*.jsonl"))
+    text = part.read_bytes()
+    assert b'"round":0' in text
+    part.write_bytes(text.replace(b'"round":0', b'"round":9'))
+    with pytest.raises(ValueError, match="not what was recorded"):
+        replay_run(out, loader(folder))
+    part.unlink()
+    with pytest.raises(TraceMissing):
+        replay_run(out, loader(folder))
+
+
+def test_another_draft_does_not_explain_the_run(sampled: Made, tmp_path: Path) -> None:
+    folder, out, _ = sampled
+    (tmp_path / "champion.json").write_bytes((folder / "champion.json").read_bytes())
+    (tmp_path / "draft.json").write_text('{"seed": 2, "draft": true}')
+    result = replay_run(out, loader(tmp_path))
+    assert not result.ok and result.finding().body()["detail"]["mismatches"][0]["request_id"]
