@@ -70,7 +70,8 @@ def shapes(full: bool = False, seed: int = 1) -> Iterator[Family]:
     for vocabulary, k, new in FULL if full else QUICK:
         champion, draft = tables(vocabulary, seed + vocabulary, 0.6, rows=61)
         yield Family(f"generic-v{vocabulary}-k{k}", champion, draft, k, new)
-    champion, draft = tables(4, seed, 0.5, rows=61)
+    size = 4 if full else 3
+    champion, draft = tables(size, seed, 0.5, rows=61)
     yield Family("equal", champion, champion.copy(), 2, 3)
     yield Family(
         "disjoint",
@@ -81,16 +82,16 @@ def shapes(full: bool = False, seed: int = 1) -> Iterator[Family]:
     )
     yield Family(
         "tiny-overlap",
-        np.where(np.arange(4) % 2 == 0, champion, np.float32(-31.5)).astype(np.float32),
-        np.where(np.arange(4) % 2 == 1, draft, np.float32(-31.5)).astype(np.float32),
+        np.where(np.arange(size) % 2 == 0, champion, np.float32(-31.5)).astype(np.float32),
+        np.where(np.arange(size) % 2 == 1, draft, np.float32(-31.5)).astype(np.float32),
         2,
         3,
     )
-    yield Family("zero-target", _masked(champion, lambda r, t: t != r % 4), draft, 2, 3)
-    yield Family("zero-proposal", champion, _masked(draft, lambda r, t: t != r % 4), 2, 3)
-    yield Family("one-hot-draft", champion, _masked(draft, lambda r, t: t == r % 4), 3, 3)
-    yield Family("one-hot-champion", _masked(champion, lambda r, t: t == r % 4), draft, 3, 3)
-    tilt = (np.arange(4) * 2**-14).astype(np.float32)
+    yield Family("zero-target", _masked(champion, lambda r, t: t != r % size), draft, 2, 3)
+    yield Family("zero-proposal", champion, _masked(draft, lambda r, t: t != r % size), 2, 3)
+    yield Family("one-hot-draft", champion, _masked(draft, lambda r, t: t == r % size), 3, 3)
+    yield Family("one-hot-champion", _masked(champion, lambda r, t: t == r % size), draft, 3, 3)
+    tilt = (np.arange(size) * 2**-14).astype(np.float32)
     yield Family("nearly-equal", champion, champion + tilt, 2, 3)
     broken = draft.copy()
     broken[::5] = np.nan
