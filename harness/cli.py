@@ -7,13 +7,17 @@ module has ``configure(parser)`` and ``run(args, services) -> int``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 MAX_LINE = 500
+LISTINGS = ("models", "strata", "doctor", "generate", "compare", "power", "bench", "init")
+"""Commands whose output may be cut short without harm."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 PACKAGE = __name__.rsplit(".", 2)[0]
 
@@ -136,7 +140,25 @@ def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Names
         return parser.parse_args(words)
 
 
+def _open_streams() -> None:
+    """A stream that the caller closed is None; everything below writes and reads without asking."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+
+
+def _cut_short(command: str) -> int:
+    """The reader went away. Fine for a listing; where the exit code is a verdict it must never read as GO."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0 if command in LISTINGS else 6
+
+
 def main(argv: list[str] | None = None) -> int:
+    _open_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] not in COMMANDS:
         _parser().parse_args(words or ["--help"])
@@ -151,12 +173,18 @@ def main(argv: list[str] | None = None) -> int:
     module.configure(parser)
     args = _parsed(parser, words[1:])
     try:
-        return int(module.run(args, Services()))
+        done = int(module.run(args, Services()))
+        sys.stdout.flush()
+        return done
     except KeyboardInterrupt:
         print("draftgate: interrupted; the same command goes on from here", file=sys.stderr)
         return 6
     except BrokenPipeError:
-        return 0
+        return _cut_short(words[0])
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # rich turns one into the other
+            return _cut_short(words[0])
+        raise
     except OSError as error:  # a path or a disk, not a fault of ours
         named = f"{error.filename}: " if error.filename is not None else ""
         print(f"draftgate: {named}{error.strerror or error}"[:MAX_LINE], file=sys.stderr)

@@ -14,6 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from .numbers import MAX_SEED, MAX_THREADS, MAX_TOKENS, whole
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -24,13 +26,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "champion and its draft, both")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, help="GGUF file to write (mini: folder)")
     parser.add_argument("--work", type=Path, help="folder of corpus and checkpoints (default: OUT.work)")
-    parser.add_argument("--tokens", type=int, help="answer tokens to generate")
+    parser.add_argument("--tokens", type=whole(1, 10**9), help="answer tokens to generate")
     parser.add_argument("--passes", type=float, help="times every sequence is seen")
-    parser.add_argument("--rows", type=int, help="output vocabulary of the draft")
-    parser.add_argument("--width", type=int, help="width of an independent draft")
-    parser.add_argument("--layers", type=int, help="layers of an independent draft")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, help="threads of engine and torch (default: all cores)")
+    parser.add_argument("--rows", type=whole(1, MAX_TOKENS), help="output vocabulary of the draft")
+    parser.add_argument("--width", type=whole(1, MAX_TOKENS), help="width of an independent draft")
+    parser.add_argument("--layers", type=whole(1, 1000), help="layers of an independent draft")
+    parser.add_argument("--seed", type=whole(0, MAX_SEED), default=1)
+    parser.add_argument(
+        "--threads", type=whole(0, MAX_THREADS), help="threads of engine and torch (default: all cores)"
+    )
     parser.add_argument("--licence", help="licence of the champion where its file names none")
     parser.add_argument("--json", action="store_true", help="print the receipt as JSON")
 

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .numbers import MAX_SEED, MAX_THREADS, MAX_TOKENS, whole
+
 if TYPE_CHECKING:
     from ..models import Model
     from ..request import Completion
@@ -24,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", help="what to say; read from stdin when absent")
     parser.add_argument("--system", help="system message")
     parser.add_argument("--raw", action="store_true", help="no chat template: the model continues the prompt")
-    parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
+    parser.add_argument("--max-new-tokens", type=whole(1, MAX_TOKENS), default=256, metavar="N")
     parser.add_argument("--temperature", type=float, default=0.0, help="0 (the default) is greedy")
     parser.add_argument("--top-k", type=int, default=0, metavar="K")
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P")
@@ -34,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text; repeatable")
     parser.add_argument("--k", type=int, help="tokens to propose (draft 4, lookup 5)")
     parser.add_argument("--policy", default="fixed", help="fixed, hf-heuristic or confidence")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--seed", type=whole(0, MAX_SEED), default=0)
+    parser.add_argument("--threads", type=whole(0, MAX_THREADS))
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
 
 

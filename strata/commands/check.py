@@ -29,6 +29,7 @@ def run_check_command(args: argparse.Namespace, services: Any) -> int:
         for name in args.names or names()
     ]
     bad = sum(part.problem_count for part in found)
+    empty = [part.path for part in found if not part.problem_count and not part.prompts]
     if args.json:
         report = {"counted_by": counted_by, "context_limit": args.context_limit, "sets": [p.record() for p in found]}
         print(json.dumps(report, ensure_ascii=False, indent=2))
@@ -36,7 +37,9 @@ def run_check_command(args: argparse.Namespace, services: Any) -> int:
         _print(found, counted_by, args.context_limit)
     if bad:
         print(f"draftgate: {bad} bad record(s); the good ones are usable", file=sys.stderr)
-    return 2 if bad else 0
+    for name in empty:
+        print(f"draftgate: {name}: no prompts; a record a line is expected", file=sys.stderr)
+    return 2 if bad or empty else 0
 
 
 def _counter(model: str | None, services: Any) -> tuple[Count, str]:

@@ -63,3 +63,23 @@ def test_failures_and_fallbacks_are_told() -> None:
         "rounds": 2, "tokens_per_round": 1.5, "proposed": 4, "accepted": 1, "ttft_ms": 5.0, "tokens_per_s": 10.0,
     }  # fmt: skip
     assert "fallback to champion-alone: draft_failed" in told(numbers)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--threads", "-1"),
+        ("--threads", "many"),
+        ("--seed", "18446744073709551616"),
+        ("--seed", "-1"),
+        ("--max-new-tokens", "0"),
+        ("--max-new-tokens", "9" * 5000),
+    ],
+)
+def test_a_number_out_of_range_is_named_with_its_option(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["generate", "--champion", "any", "--prompt", "x", *words])
+    said = capsys.readouterr().err
+    assert caught.value.code == 2 and f"argument {words[0]}: {words[1][:40]!r} is not a whole number from" in said

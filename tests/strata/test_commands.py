@@ -88,6 +88,13 @@ def test_check_names_bad_lines_and_keeps_counting(tmp_path: Path, capsys: pytest
     assert "mine.jsonl:6:" in capsys.readouterr().out.replace("\n", "")
 
 
+def test_check_of_a_file_without_prompts_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.touch()
+    assert strata("check", str(path)) == 2
+    assert "empty.jsonl: no prompts" in capsys.readouterr().err
+
+
 def test_import_writes_prompts_and_says_where_they_came_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
