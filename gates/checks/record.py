@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -31,13 +31,21 @@ class Identity(Check):
                 problems.append(f"ledger opens with plan {said[:12]}, plan.json is {evidence.plan_id[:12]}")
         problems += [f"identity deviation: {_said(d)}" for d in evidence.deviations if _breaks_identity(d)]
         problems += _attempts(evidence)
-        checked = len(evidence.ledger.records)
+        checked = _judged(evidence.ledger.records)
         if problems:
             return self.result("invalid", "; ".join(problems[:5]), n=checked, details={"problems": problems})
         return self.result("pass", f"plan, tables and a chain of {checked} records agree", n=checked)
 
     def disturb(self, evidence: Evidence) -> Evidence:
         return evidence.replace(plan_id="0" * 64)
+
+
+def _judged(records: Sequence[Mapping[str, Any]]) -> int:
+    """Records a verdict rests on: not the verdicts at the end, or judging again would write other bytes."""
+    count = len(records)
+    while count and records[count - 1].get("kind") == "verdict":
+        count -= 1
+    return count
 
 
 def _breaks_identity(deviation: Any) -> bool:
