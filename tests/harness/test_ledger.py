@@ -125,7 +125,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bodies=st.lists(st.dictionaries(st.text(max_size=6), json_values, max_size=4), max_size=5))
 def test_any_body_survives_and_any_flipped_byte_is_seen(tmp_path_factory: Any, bodies: list[dict[str, Any]]) -> None:
     run_dir = RunDir(tmp_path_factory.mktemp("ledger"))

@@ -15,7 +15,7 @@ from draftgate.harness.verify import verify_run
 
 from .conftest import StopAfter, Toy, copy_run, make_toy, steady_machine
 
-CUTS = 240
+CUTS = 204
 TINY = ("strata.prompts_per_stratum=1", "schedule.blocks=1", "sample_size.blocks=1", "schedule.max_new_tokens=4")
 
 
