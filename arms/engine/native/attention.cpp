@@ -135,35 +135,33 @@ class ChunkAttention {
 
 }  // namespace
 
-size_t turn_units(const Sizes& sizes) { return sizes.heads + sizes.kv_heads; }
-
-bool turn_and_store(size_t layer, Range mine, const Model& model, const Kernels& kernels, const Chunk& chunk,
-                    Workspace& space, Own& own) {
+bool turn_and_store(size_t layer, Range columns, size_t part, size_t parts, const Model& model, const Kernels& kernels,
+                    const Chunk& chunk, Workspace& space, Own& own) {
   const Sizes& s = model.sizes;
   const size_t dims = s.head_dims, width = round_up(dims, kLanes), group = s.heads / s.kv_heads;
-  const size_t pairs = model.rope.pairs(), units = turn_units(s);  // of one column: its queries, then its keys
+  const size_t pairs = model.rope.pairs(), count = columns.last - columns.first;
   const float scale = 1.0f / std::sqrt(float(dims));
+  // Head after head, as attention shares its rows: most of what a thread stores here it reads itself.
+  const Range mine = share(s.kv_heads * count * (group + 1), part, parts);
   bool finite = true;
-  for (const Span& span : chunk.spans) {
-    const size_t first = span.column * units, last = first + span.count * units;
-    for (size_t unit = first > mine.first ? first : mine.first; unit < last && unit < mine.last; ++unit) {
-      const size_t c = unit / units, h = unit % units;
-      float* row = space.qkv + c * space.qkv_rows;
-      const float* cosines = space.cosines + c * pairs;
-      const float* sines = space.sines + c * pairs;
-      if (h < s.heads) {
-        float* out = space.queries + ((h / group * kMaxColumns + c) * group + h % group) * width;
-        turn(row + h * dims, dims, cosines, sines, pairs, out);
-        for (size_t d = 0; d < dims; ++d) out[d] = out[d] * scale;
-        finite &= kernels.finite(out, dims);
-        continue;
-      }
-      float* key = row + h * dims;
-      turn(key, dims, cosines, sines, pairs, key);
-      finite &= kernels.halves(key, dims, own.halves);
-      finite &= kernels.halves(key + s.kv_rows(), dims, own.halves + width);
-      span.cache->put(layer, h - s.heads, span.position + c - span.column, own.halves, own.halves + width);
+  for (size_t unit = mine.first; unit < mine.last; ++unit) {
+    const size_t kv_head = unit / (group + 1) / count, c = columns.first + unit / (group + 1) % count;
+    const size_t in_group = unit % (group + 1);
+    float* row = space.qkv + c * space.qkv_rows;
+    const float* cosines = space.cosines + c * pairs;
+    const float* sines = space.sines + c * pairs;
+    if (in_group < group) {
+      float* out = space.queries + ((kv_head * kMaxColumns + c) * group + in_group) * width;
+      turn(row + (kv_head * group + in_group) * dims, dims, cosines, sines, pairs, out);
+      for (size_t d = 0; d < dims; ++d) out[d] = out[d] * scale;
+      finite &= kernels.finite(out, dims);
+      continue;
     }
+    float* key = row + s.query_rows() + kv_head * dims;
+    turn(key, dims, cosines, sines, pairs, key);
+    finite &= kernels.halves(key, dims, own.halves);
+    finite &= kernels.halves(key + s.kv_rows(), dims, own.halves + width);
+    chunk.caches[c]->put(layer, kv_head, chunk.positions[c], own.halves, own.halves + width);
   }
   return finite;
 }

@@ -5,13 +5,10 @@
 
 namespace draftgate {
 
-// How many pieces the turning of one column has: one for each head that asks or is asked.
-size_t turn_units(const Sizes& sizes);
-
-// Turns queries and keys, scales queries by 1 / sqrt(dims), rounds keys and values to half and stores them, for the
-// pieces [first, last) of the chunk, column after column. False when a number is not finite.
-bool turn_and_store(size_t layer, Range pieces, const Model& model, const Kernels& kernels, const Chunk& chunk,
-                    Workspace& space, Own& own);
+// Turns queries and keys, scales queries by 1 / sqrt(dims), rounds keys and values to half and stores them: one of
+// `parts` even shares of these columns. False when a number is not finite.
+bool turn_and_store(size_t layer, Range columns, size_t part, size_t parts, const Model& model, const Kernels& kernels,
+                    const Chunk& chunk, Workspace& space, Own& own);
 
 // Fills space.attended for these columns.
 void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,

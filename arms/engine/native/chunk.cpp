@@ -21,6 +21,7 @@ std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows, size_t w
         if (want) chunk.wanted.push_back(chunk.columns()), ++row;
         chunk.tokens.push_back(segment.tokens[done + i]);
         if (segment.features) chunk.features.push_back(segment.features + (done + i) * width);
+        chunk.caches.push_back(segment.cache);
         chunk.positions.push_back(segment.start + done + i);
       }
       done += count;

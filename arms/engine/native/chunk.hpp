@@ -29,6 +29,7 @@ struct Chunk {
   std::vector<int32_t> tokens;     // of each column
   std::vector<const float*> features;  // of each column, in a feature draft
   std::vector<size_t> positions;   // of each column
+  std::vector<KeyValues*> caches;  // of each column
   std::vector<size_t> wanted;      // columns whose logits are asked for
   size_t first_row = 0;            // their first row among all logits
   size_t first_token = 0;          // the first column's place among all tokens

@@ -15,7 +15,7 @@ class Pass {
   Pass(const Model& model, const Kernels& kernels, Pool& pool, Workspace& space, const Chunk& chunk, size_t thread)
       : model_(model), sizes_(model.sizes), kernels_(kernels), pool_(pool), space_(space), own_(space.own[thread]),
         chunk_(chunk), thread_(thread), threads_(pool.size()),
-        apart_(threads_ > 1 && count() >= kAloneColumns * threads_),
+        apart_(threads_ > 1 && count() >= kApartColumns * threads_),
         columns_(apart_ ? share_of_columns() : Range{0, count()}) {}
 
   bool finite() const { return finite_; }
@@ -136,9 +136,8 @@ class Pass {
   }
 
   void turn(size_t layer) {
-    const size_t units = turn_units(sizes_);
-    const Range mine = apart_ ? Range{columns_.first * units, columns_.last * units} : share(count() * units, thread_, threads_);
-    finite_ &= turn_and_store(layer, mine, model_, kernels_, chunk_, space_, own_);
+    finite_ &= turn_and_store(layer, columns_, apart_ ? 0 : thread_, apart_ ? 1 : threads_, model_, kernels_, chunk_, space_,
+                              own_);
     pool_.barrier();
   }
 

@@ -12,7 +12,7 @@ namespace draftgate {
 constexpr size_t kMaxColumns = 128;     // tokens that pass through the layers together
 constexpr size_t kOwnColumns = 3;       // up to here every thread prepares its inputs itself, which saves a barrier
 constexpr size_t kQueryColumns = 8;     // tokens whose queries share one reading of keys and values
-constexpr size_t kAloneColumns = 32;    // from here on each thread takes its own columns through the layers
+constexpr size_t kApartColumns = 32;    // with so many columns a thread, each takes its own through the layers
 constexpr size_t kTileColumns = 3;      // up to here threads share a long sequence tile by tile,
 constexpr size_t kFewTiles = 4;         // when there are more tiles than these
 constexpr size_t kMaxPartials = 16384;  // rows x tiles of attention kept apart so that threads can share a sequence
