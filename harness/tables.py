@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,12 @@ def build(table: str, rows: Iterable[Mapping[str, Any]], plan_id: str) -> pa.Tab
     nullable."""
     columns = TABLES[table]
     listed: Sequence[Mapping[str, Any]] = list(rows)
-    arrays = [
-        pa.array([row.get(c.name) if c.nullable else row[c.name] for row in listed], type=c.type) for c in columns
-    ]
+    try:
+        picked = list(map(itemgetter(*(c.name for c in columns)), listed))
+    except KeyError:
+        picked = [tuple(row.get(c.name) if c.nullable else row[c.name] for c in columns) for row in listed]
+    values = zip(*picked, strict=True) if picked else ([] for _ in columns)
+    arrays = [pa.array(column, type=c.type) for c, column in zip(columns, values, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema(table, plan_id))
 
 

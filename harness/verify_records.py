@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .canonical import digest, digest_file
-from .exclusions import excluded_pairs, pair_of
+from .exclusions import excluded
 from .journal import Index, Parts, live_records, part_path
 from .ledger import Records
 from .rundir import RunDir
@@ -152,12 +152,16 @@ class RecordCheck:
 
 def exclusion_problems(plan: Mapping[str, Any], file: pq.ParquetFile) -> list[str]:
     """The ``excluded`` column, derived again from the other columns, which are known to hold."""
-    columns = ["stratum", "prompt_id", "block", "turn", "entry", "probe_ns", "steal_ticks", "excluded"]
+    pair = ("stratum", "prompt_id", "block", "turn", "entry")
+    columns = [*pair, "probe_ns", "steal_ticks", "excluded"]
 
-    def rows() -> Any:
+    def rows() -> Iterator[tuple[Any, ...]]:
         for group in range(file.num_row_groups):
-            yield from file.read_row_group(group, columns=columns).to_pylist()
+            table = file.read_row_group(group, columns=columns)
+            values = {name: table.column(name).to_pylist() for name in columns}
+            pairs = zip(*(values[name] for name in pair), strict=True)
+            yield from zip(pairs, *(values[name] for name in columns[len(pair) :]), strict=True)
 
-    dropped = excluded_pairs(plan, rows())
-    wrong = sum(row["excluded"] != dropped.get(pair_of(row), "") for row in rows())
+    dropped = excluded(plan, (row[:3] for row in rows()))
+    wrong = sum(said != dropped.get(key, "") for key, _, _, said in rows())
     return [f"table requests: {wrong} rows are excluded otherwise than the plan's rules say"] if wrong else []
