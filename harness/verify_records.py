@@ -11,7 +11,7 @@ from .exclusions import excluded
 from .journal import Index, Parts, live_records, part_path
 from .ledger import Records
 from .rundir import RunDir
-from .store import CHUNK_ROWS, KINDS, Row, rows_of
+from .store import CHUNK_ROWS, KINDS, Row, rows_of, without_collector
 from .tables import TABLES, build, schema
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class RecordCheck:
         self.parts_problems: list[str] = []
         self.table_problems: list[str] = []
 
+    @without_collector()
     def run(self, records: Records) -> None:
         comparers = self._comparers() if self.index.closed else {}
         parts = Parts(self.run_dir)
