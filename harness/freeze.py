@@ -86,12 +86,18 @@ def load_plan(run_dir: RunDir | Path | str) -> dict[str, Any]:
 
 
 def load_operational(run_dir: RunDir) -> dict[str, Any]:
-    """Local paths of a run directory; empty when there are none or they were damaged (names are resolved instead)."""
+    """Local paths of a run directory; empty when there are none or they were damaged (names are resolved instead).
+
+    Raises PlanError for whole paths of another format.
+    """
     try:
         found = json.loads(run_dir.operational.read_bytes())
-        return found if isinstance(found, dict) and found.get("format") == OPERATIONAL_FORMAT else {}
     except (OSError, ValueError):
         return {}
+    if not isinstance(found, dict):
+        return {}
+    check_format(found.get("format"), OPERATIONAL_FORMAT, str(run_dir.operational))
+    return found
 
 
 def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: FreezeOptions | None = None) -> FrozenPlan:

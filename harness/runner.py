@@ -11,9 +11,10 @@ from typing import Any
 from .atomic import write_bytes
 from .backend import DEFAULT_BACKEND
 from .bound import Bound
+from .canonical import is_digest
 from .clock import Clock, SystemClock
 from .errors import IncompleteRun, IntegrityError
-from .formats import SALT_FORMAT
+from .formats import SALT_FORMAT, check_format
 from .freeze import load_message
 from .journal import Journal
 from .machine import machine_state
@@ -257,10 +258,12 @@ def private_salt(run_dir: RunDir, journal: Journal) -> str:
     """The run's private salt: as stored, or from any recorded private line, or new before anything is recorded."""
     try:
         found = json.loads(run_dir.salt.read_bytes())
-        if found.get("format") == SALT_FORMAT and len(found["salt"]) == 64:
+    except (OSError, ValueError):
+        found = None
+    if isinstance(found, dict):
+        check_format(found.get("format"), SALT_FORMAT, str(run_dir.salt))
+        if is_digest(found.get("salt")):
             return str(found["salt"])
-    except (OSError, ValueError, KeyError, AttributeError):
-        pass
     keyed = [k.partition(":") for k in journal.index.live if k.partition(":")[0] in ("request", "canary", "realised")]
     salt = secrets.token_hex(32)
     if keyed:

@@ -340,6 +340,17 @@ def test_the_private_part_may_be_withheld_after_the_end_but_not_before(toy: Toy)
     assert report.ok and any("withheld" in line for line in report.not_checked)
 
 
+@pytest.mark.parametrize(("name", "version"), [("operational.json", "operational"), ("private/salt.json", "salt")])
+def test_a_stored_file_of_another_version_is_refused_by_name(toy: Toy, name: str, version: str) -> None:
+    toy.freeze()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(1))
+    path = toy.folder / "run" / name
+    path.write_text(path.read_text().replace(f"draftgate-{version}/1", f"draftgate-{version}/8"))
+    with pytest.raises(PlanError, match=f"draftgate-{version}/8"):
+        toy.run()
+
+
 def test_nothing_public_holds_a_path_a_prompt_or_an_output(toy: Toy) -> None:
     folder = toy.whole()
     public = [p for p in folder.rglob("*") if p.is_file() and "private" not in p.parts and p.name != "operational.json"]
