@@ -9,6 +9,8 @@ from draftgate.gates.registry import default_gates, validate_gates
 from draftgate.harness.errors import PlanError
 from draftgate.harness.plan import bundled_plans, compose_plan
 from draftgate.harness.plan_checks import plan_problems
+from draftgate.strata.defaults import WEIGHTS
+from draftgate.strata.sessions import session_lengths
 
 BUNDLED = ("demo", "smollm2", "smollm2-quick")
 
@@ -118,3 +120,10 @@ def test_paths_with_any_character_go_through_options(tmp_path: Path) -> None:
     path = str(tmp_path / "a, b (c) = d.gguf")
     plan = compose_plan(["arms=neural"], champion=path, draft=path).confirmatory
     assert plan["champion"]["name"] == path and plan["draft"]["name"] == path
+
+
+@pytest.mark.parametrize("words", [["plan=smollm2"], ["plan=smollm2-quick"], ["plan=smollm2", "strata=confirmatory"]])
+def test_bundled_plans_state_the_strata_s_declared_weights_and_session_lengths(words: list[str]) -> None:
+    plan = compose_plan(words).confirmatory
+    assert {name: entry["weight"] for name, entry in plan["strata"]["entries"].items()} == WEIGHTS
+    assert plan["session_lengths"] == session_lengths(sorted(WEIGHTS))
