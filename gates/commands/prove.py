@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
 def _material(args: argparse.Namespace, prompts: int) -> Any:
     """The real pair; for a quick run without one on this machine, None and a word about it."""
     from ...arms.errors import ArmError
-    from ..proofs.programme import real_material
+    from ..proofs.real_proofs import real_material
 
     name = args.model or MODEL
     try:

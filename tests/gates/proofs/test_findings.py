@@ -15,7 +15,7 @@ from draftgate.gates.proofs.conduct import check_deletion, check_reliability
 from draftgate.gates.proofs.families import shapes
 from draftgate.gates.proofs.greedy_identity import check_greedy_identity
 from draftgate.gates.proofs.monte_carlo import Size, check_monte_carlo
-from draftgate.gates.proofs.programme import DRAFT, LOOKUP
+from draftgate.gates.proofs.real_proofs import DRAFT, LOOKUP
 from draftgate.gates.proofs.sabotage.patch import planted
 from draftgate.gates.proofs.sabotage.world import GREEDY, STOCHASTIC, run_world
 from draftgate.gates.proofs.timing_shape import check_timing_shape

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from draftgate.arms import speculation
-from draftgate.gates.proofs import lesson, programme
+from draftgate.gates.proofs import lesson, programme, real_proofs
 from draftgate.gates.proofs.finding import Finding
 from draftgate.gates.proofs.sabotage.patch import patched, planted
 from draftgate.harness.cli import main
@@ -66,10 +66,10 @@ def test_the_exercise_runs_the_shipped_round_and_is_the_same_every_time() -> Non
 
 
 def test_the_real_model_replays_and_its_state_is_fresh(smollm2: Path) -> None:
-    material = programme.real_material(str(smollm2), None, 2)
-    amounts = programme.Amounts(False, 1, 10, 2, 20, False)
-    replay = programme.real_replay(material, amounts)
+    material = real_proofs.real_material(str(smollm2), None, 2)
+    amounts = real_proofs.Amounts(False, 1, 10, 2, 20, False)
+    replay = real_proofs.real_replay(material, amounts)
     assert replay.ok and replay.n >= 20, replay.detail
-    assert programme.real_greedy(material, amounts).ok
-    pit = programme.real_pit(material, programme.Amounts(False, 1, 10, 2, 20, False))
+    assert real_proofs.real_greedy(material, amounts).ok
+    pit = real_proofs.real_pit(material, real_proofs.Amounts(False, 1, 10, 2, 20, False))
     assert pit.ok and pit.n >= 20
