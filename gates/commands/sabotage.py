@@ -1,6 +1,6 @@
 """Planted faults, each of which a gate or audit of a user's plan must catch; equivalents must pass; and false alarms.
 
-draftgate sabotage               quick: the first thing that catches each fault, a dozen correct runs
+draftgate sabotage               quick: the first thing that catches each fault, 60 correct runs
 draftgate sabotage --full        everything that catches it, 600 correct runs
 """
 

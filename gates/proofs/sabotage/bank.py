@@ -15,7 +15,7 @@ from .fault import Fault
 from .world import GREEDY, PENALISED, STOCHASTIC, World, run_world
 
 FAMILY_LEVEL = 0.005
-REPLICATES = {"quick": 12, "full": 600}
+REPLICATES = {"quick": 60, "full": 600}
 SEED = 1
 """Of the runs with a fault; correct replicates count on from 1000."""
 
