@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .errors import ArmError
 from .feature_draft import FeatureDraft
 from .grammar import Grammar
 from .hybrid import Hybrid
+from .kinds import BASELINE, KINDS, WITH_DRAFT
 from .neural_draft import NeuralDraft, Truncation
 from .ngram_cache import CacheLookup, cache_settings
 from .policies import Policy, policy_of
@@ -28,17 +29,6 @@ from .suffix_automaton import SuffixLookup, suffix_settings
 
 if TYPE_CHECKING:
     from .models import Model
-
-KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "champion_alone": frozenset({"slowdown"}),
-    "prompt_lookup": frozenset({"k", "min_ngram", "max_ngram", "probe_rate"}),
-    "suffix_automaton": frozenset({"k", "min_match", "probe_rate"}),
-    "ngram_cache": frozenset({"k", "cache", "sha256", "probe_rate"}),
-    "neural_draft": frozenset({"k", "policy", "probe_rate", "truncation", "draft_decoding"}),
-    "hybrid": frozenset({"k", "policy", "probe_rate", "truncation", "draft_decoding", "copy_k", "min_match"}),
-}
-"""Kind of arm -> the fields its entry may have besides name and kind."""
-WITH_DRAFT: Final = frozenset({"neural_draft", "hybrid"})
 
 Opener = Callable[[Request], Proposer]
 """Makes the proposer of one request."""
@@ -55,7 +45,7 @@ def build_arm(
     )
     kind, name = spec["kind"], str(spec["name"])
     identities = identities_of(champion, draft if kind in WITH_DRAFT else None, side.chain, spec)
-    if kind == "champion_alone":
+    if kind == BASELINE:
         return ChampionAlone(name, side, _share(spec, "slowdown"), identities)
     probe_rate = _share(spec, "probe_rate")
     if kind not in WITH_DRAFT:

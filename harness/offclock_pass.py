@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..arms.kinds import BASELINE, WITH_DRAFT
 from .freeze import load_message
 from .journal import EXTRA, live_records
 from .process import WorkerDied, WorkerFailed
-from .runner import BASELINE_KIND, Runner
+from .runner import Runner
 from .schedule import drawn
 from .shadow import full_block_entry, sampled_starts
 
@@ -37,7 +38,7 @@ def off_clock(runner: Runner) -> None:
         if body is not None:
             runner.journal.append("audit", {"audit_id": name, "name": name, **body})
     for arm in runner.plan["arms"]:
-        if arm["kind"] != BASELINE_KIND and runner.plan["measurement"]["shadow_k"] > 0:
+        if arm["kind"] != BASELINE and runner.plan["measurement"]["shadow_k"] > 0:
             _shadow(runner, arm)
     runner.journal.release_parts()
 
@@ -129,7 +130,7 @@ def _shadow(runner: Runner, arm: Mapping[str, Any]) -> None:
     if not waiting:
         return
     measure, plan = runner.plan["measurement"], runner.plan
-    resident = ("champion", "draft") if arm["kind"] == "neural_draft" else ("champion",)
+    resident = ("champion", "draft") if arm["kind"] in WITH_DRAFT else ("champion",)
     entry = full_block_entry(arm, measure["shadow_k"])
     try:
         with runner.options.executor.start() as worker:

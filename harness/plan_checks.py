@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from ..arms.kinds import BASELINE, WITH_DRAFT
+
 ORDERS = ("williams",)
 SPLITS = ("open", "reserve", "all")
 STOPPING_RULES = ("fixed",)
@@ -28,7 +30,6 @@ SESSION_LENGTHS = {
     "table": ({"tokens", "weights"}, {"tokens"}),
 }
 """Kinds and the fields each may have; the break-even reads them (`gates/breakeven.py`)."""
-BASELINE = "champion_alone"
 
 
 def plan_problems(plan: dict[str, Any]) -> list[str]:
@@ -116,10 +117,10 @@ def _arms(plan: dict[str, Any]) -> list[str]:
         problems.append(f"arms.candidate {arms['candidate']!r} is not among the arms {', '.join(entries)}")
     elif entries[arms["candidate"]]["kind"] == BASELINE:
         problems.append(f"arms.candidate {arms['candidate']!r} is the champion itself")
-    neural = [name for name, arm in entries.items() if arm["kind"] == "neural_draft"]
-    if neural and plan["draft"] is None:
-        problems.append(f"arm {neural[0]} needs a draft: give --draft PATH")
-    if plan["draft"] is not None and not neural:
+    drafting = [name for name, arm in entries.items() if arm["kind"] in WITH_DRAFT]
+    if drafting and plan["draft"] is None:
+        problems.append(f"arm {drafting[0]} needs a draft: give --draft PATH")
+    if plan["draft"] is not None and not drafting:
         problems.append("a draft is given and no arm uses it: choose arms=neural, or draft=null")
     for name, arm in entries.items():
         if not _is_name(name):

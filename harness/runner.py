@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..arms.kinds import BASELINE, WITH_DRAFT
 from .atomic import write_bytes
 from .backend import DEFAULT_BACKEND
 from .bound import Bound
@@ -25,7 +26,6 @@ from .requests import check_times, private_line, request_row, round_rows, unexpl
 from .rundir import RunDir
 from .schedule import CANARY_PLACES, Item, Schedule, Unit, process_id
 
-BASELINE_KIND = "champion_alone"
 ATTEMPTS_PER_PROCESS = 3
 """A worker that dies is started again this often before the run stops as incomplete."""
 
@@ -122,7 +122,7 @@ class Runner:
 
     def _load(self, worker: Worker, arm: str) -> dict[str, int]:
         entry = self.arms[arm]
-        resident = self.bound.paths if entry["kind"] == "neural_draft" else {**self.bound.paths, "draft": None}
+        resident = self.bound.paths if entry["kind"] in WITH_DRAFT else {**self.bound.paths, "draft": None}
         measure = self.plan["measurement"]
         return worker.ask(load_message(
             self.options.backend, resident, self.plan["schedule"]["threads"], self.operational.get("kernel"),
@@ -247,7 +247,7 @@ class Runner:
 
     def _forced(self, kind: str, item: Item) -> list[int] | None:
         """For champion arms of stochastic plans: the tokens the candidate's untimed pass drew."""
-        if self.greedy or kind not in ("request", "warmup") or self.arms[item.arm]["kind"] != BASELINE_KIND:
+        if self.greedy or kind not in ("request", "warmup") or self.arms[item.arm]["kind"] != BASELINE:
             return None
         place = f"{item.stratum}/{item.prompt_id}/b{item.block}/t{item.turn}"
         line = self.journal.private_line("realised", f"{self.plan['candidate']}/{place}/warm")

@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..arms.kinds import KINDS, WITH_DRAFT
+
 MASS = float(2**48)
 """Rows of q and p are integers that sum to this."""
+CHUNK = 256
+"""Tokens of one forward call."""
 
 
 def full_block_entry(entry: Mapping[str, Any], k: int) -> dict[str, Any]:
-    """The arm's entry with its policy taken away: always K."""
+    """The arm's entry with its policy taken away: always K, of the draft and of what is copied beside it."""
     changed = {key: value for key, value in entry.items() if key not in ("policy", "probe_rate")} | {"k": k}
-    if entry["kind"] == "neural_draft":
+    if entry["kind"] in WITH_DRAFT:
         changed["policy"] = {"kind": "fixed"}
+    if "copy_k" in KINDS.get(entry["kind"], ()):
+        changed["copy_k"] = k
     return changed
 
 
@@ -82,8 +88,10 @@ def replay_request(
     from ..arms.draws import PhiloxDraws
 
     proposer = arm.open_proposer(request)
+    shown = _Shown(arm.champion.engine, proposer, len(request.prompt) + len(output))
     found = []
     try:
+        shown.upto(request.prompt[:-1])
         proposer.prefill(request.prompt)
         for number, start in enumerate(starts):
             context = [*request.prompt, *output[:start]]
@@ -91,6 +99,7 @@ def replay_request(
             block = min(k, room)
             if block < 1:
                 break
+            shown.upto(context[:-1])
             draws = None if greedy else PhiloxDraws(request.seed, f"{request.stream}/shadow", number)
             proposal = proposer.propose(context, block, draws)
             if greedy:
@@ -100,5 +109,30 @@ def replay_request(
             proposer.abandon()
             found.append([start, survival])
     finally:
+        shown.close()
         proposer.close()
     return found
+
+
+class _Shown:
+    """The champion's hidden states, fed to a proposer that wants them from a cache of our own."""
+
+    def __init__(self, engine: Any, proposer: Any, capacity: int) -> None:
+        self.engine, self.proposer = engine, proposer
+        self.cache = engine.new_cache(min(capacity, engine.context_limit)) if proposer.wants_hidden else None
+
+    def upto(self, tokens: Sequence[int]) -> None:
+        """Show every token the proposer has not seen yet."""
+        if self.cache is None:
+            return
+        lacking = list(tokens[self.cache.length :])
+        for begin in range(0, len(lacking), CHUNK):
+            part = lacking[begin : begin + CHUNK]
+            tx = self.cache.begin()
+            _, hidden = self.engine.verify_with_hidden(tx, part, "none")
+            tx.commit_prefix(len(part))
+            self.proposer.observe(part, hidden)
+
+    def close(self) -> None:
+        if self.cache is not None:
+            self.cache.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...arms.build import build_arm
+from ...arms.kinds import DRAFT_ALONE
 from ...arms.request import Request, StopPolicy
 from ...harness.freeze import load_plan
 from ...harness.journal import live_records, read_line
@@ -125,7 +126,7 @@ class Audited:
             rounds[body["request_id"]] = read_line(self.run_dir, body)["rounds"]
             if body["forced"]:
                 limits.pop(body["request_id"], None)
-        drafts = [name for name, spec in self.arms.items() if spec["kind"] == "neural_draft"]
+        drafts = [name for name, spec in self.arms.items() if spec["kind"] in DRAFT_ALONE]
         return check_accounting(requests, rounds, limits, drafts)
 
     def timing_shape(self) -> Finding:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...arms.build import build_arm
+from ...arms.kinds import DRAFT_ALONE, WITH_DRAFT
 from ...arms.request import Completion, Request, StopPolicy
 from ..private_outputs import first_difference
 from .finding import Finding
@@ -119,7 +120,8 @@ def check_battery(
     for number, prompt in enumerate(prompts):
         name = f"battery/{number}"
         request = Request(name, tuple(prompt), free_tokens, number, StopPolicy(stop_ids), name)
-        if spec["kind"] != "neural_draft":  # something to copy: the prompt, its own continuation, and the prompt again
+        copies = spec["kind"] not in DRAFT_ALONE and (spec["kind"] not in WITH_DRAFT or number % 2 == 1)
+        if copies:  # something to copy: the prompt, its own continuation, and the prompt again
             said = alone.generate(request).tokens
             prompt = [*prompt, *(t for t in said if t not in stop_ids), *prompt]
             request = dataclasses.replace(request, prompt=tuple(prompt))

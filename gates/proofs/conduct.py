@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...arms.build import WITH_DRAFT, build_arm
+from ...arms.build import build_arm
 from ...arms.engine.contract import EngineError
+from ...arms.kinds import WITH_DRAFT
 from ...arms.request import Request, StopPolicy
 from .finding import Finding
 

@@ -18,6 +18,7 @@ from draftgate.arms.processors import ProcessorChain
 from draftgate.arms.request import Request
 from draftgate.arms.session import Champion
 from draftgate.arms.speculative_arm import SpeculativeArm
+from draftgate.harness.shadow import replay_request
 from support.arms_kit import Kit, checked_run
 from support.feature_files import reference_states, write_feature_draft
 
@@ -97,6 +98,28 @@ def test_a_stochastic_run_proposes_only_its_rows_and_leaves_fresh_state(pair: Pa
     proposed = {token for step in session.trace for token in step["proposals"]}
     assert session.failure is None and proposed and proposed <= set(ROWS)
     assert any(r.accepted for r in session.records) and any(r.accepted < r.proposed for r in session.records)
+
+
+def test_shadow_replay_shows_the_draft_the_states_its_rounds_had(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm, kit = arm_of(pair, {})
+    request = kit.request(tokens_of(30, 2), 40)
+    completion = arm.generate(request)
+    starts = [0, *itertools.accumulate(r.emitted for r in completion.rounds)][:-1]
+    replayed: list[list[int]] = []
+    propose = FeatureDraft.propose
+
+    def noted(*args: Any) -> Any:
+        proposal = propose(*args)
+        replayed.append(list(proposal.tokens))
+        return proposal
+
+    monkeypatch.setattr(FeatureDraft, "propose", noted)
+    replay_request(arm, request, completion.tokens, starts, 4, greedy=True)
+    proposed = [step["proposals"] for step in completion.trace]
+    assert len({tuple(tokens) for tokens in proposed}) > 1
+    assert [r[: len(p)] for r, p in zip(replayed, proposed, strict=True)] == proposed
 
 
 def test_a_draft_of_another_champion_is_refused_by_name(pair: Pair, tmp_path: Path) -> None:

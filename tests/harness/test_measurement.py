@@ -150,6 +150,8 @@ def test_sampled_starts_are_round_starts_and_the_seed_decides() -> None:
 def test_a_full_block_takes_the_policy_away() -> None:
     entry = {"name": "n", "kind": "neural_draft", "k": 4, "policy": {"kind": "adaptive"}, "probe_rate": 0.1}
     assert full_block_entry(entry, 8) == {"name": "n", "kind": "neural_draft", "k": 8, "policy": {"kind": "fixed"}}
+    both = full_block_entry(entry | {"kind": "hybrid", "copy_k": 5}, 8)
+    assert both == {"name": "n", "kind": "hybrid", "k": 8, "copy_k": 8, "policy": {"kind": "fixed"}}
 
 
 def prompt(number: int, family: str, split: str = "open") -> Prompt:

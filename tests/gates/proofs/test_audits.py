@@ -27,6 +27,7 @@ from draftgate.harness.process import InlineExecutor
 from draftgate.harness.rundir import RunDir
 from draftgate.harness.runner import RunOptions
 from draftgate.harness.store import read_table
+from draftgate.harness.verify import verify_run
 from support import toy_pair_backend
 
 BACKEND = "support.toy_pair_backend"
@@ -121,6 +122,25 @@ def test_a_sampled_run_is_replayed_and_scored(sampled: Made) -> None:
     assert status["exact-law"] in ("pass", "inconclusive"), outcome.verdict.gates
     result = replay_run(out, loader(folder))
     assert result.ok and result.skipped >= 4, "champion-alone was force-decoded"
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sampled"])
+def test_a_run_of_a_hybrid_beside_its_draft_is_audited_verified_and_judged(decoding: str, tmp_path: Path) -> None:
+    words = ("arms=hybrid", f"decoding={decoding}", "measurement.score_tokens=60", "measurement.shadow_k=4")
+    folder, out, outcome = made(tmp_path, *words, "arms.entries.hybrid.options.min_match=1")
+    found = bodies(out)
+    battery = "greedy_battery" if decoding == "greedy" else "battery"
+    assert all(found[name]["ok"] for name in ("accounting", "replay", "fresh_state", "reliability", battery)), found
+    report = verify_run(out, Quiet())
+    assert report.ok, report.problems
+    status = {gate.id: gate.status for gate in outcome.verdict.gates}
+    assert status["reliability"] == "pass" and "fail" not in (status["exact-greedy"], status["exact-law"])
+    requests = read_table(out, "requests").groupby("arm")
+    drafted = requests["draft_calls"].sum()
+    assert drafted["hybrid"] > 0 < drafted["neural_draft"] and drafted["prompt_lookup"] == 0
+    assert drafted["hybrid"] < requests["proposed"].sum()["hybrid"], "some of it was copied"
+    assert {"hybrid", "neural_draft"} <= set(read_table(out, "shadow")["arm"])
+    assert replay_run(out, loader(folder)).ok
 
 
 def test_a_run_with_a_rotten_draft_cache_is_not_let_through(tmp_path: Path) -> None:
