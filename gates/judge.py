@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..harness.errors import IntegrityError
 from .check import Check
 from .evidence import Evidence, load_evidence
 from .multiverse import GATES, has_exclusions, multiverse
@@ -23,7 +24,14 @@ __all__ = ["judge", "judge_evidence", "write_verdict"]
 
 def judge(run_dir: Path | str) -> Verdict:
     """The verdict of a finished run. Raises EvidenceError when unreadable, IncompleteRun before its end."""
-    return judge_evidence(load_evidence(run_dir))
+    evidence = load_evidence(run_dir)
+    try:
+        return judge_evidence(evidence)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # outside any gate: the plan itself is misshapen
+        raise IntegrityError(
+            f"{run_dir}: no verdict can be reached on this plan ({type(error).__name__}: {str(error)[:80]}); "
+            "`draftgate verify` says where"
+        ) from error
 
 
 def judge_evidence(evidence: Evidence, *, look_back: bool = True) -> Verdict:

@@ -62,7 +62,7 @@ def _resource(name: str, sha256: str) -> dict[str, Any]:
 def _subjects(records: RunRecords, verdict: Verdict) -> list[dict[str, Any]]:
     """The candidate's file first; where the candidate needs none, champion and plan stand for the decision."""
     found = []
-    kinds = {a["name"]: a.get("kind") for a in records.plan.get("arms", [])}
+    kinds = {a["name"]: a.get("kind") for a in records.plan["arms"]}
     roles = ("draft", "champion") if kinds.get(records.candidate) not in WITHOUT_DRAFT else ("champion",)
     for role in roles:
         model: Mapping[str, Any] = records.plan.get(role) or {}

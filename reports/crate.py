@@ -38,7 +38,7 @@ def write_crate(run_dir: Path, page: Page) -> Path:
         {
             "@id": "./",
             "@type": "Dataset",
-            "name": str(page.plan.get("title") or page.plan.get("name")),
+            "name": str(page.plan["title"]),
             "description": f"{page.verdict.verdict}. {page.headline}",
             "identifier": f"sha256:{page.plan_id}",
             "hasPart": [{"@id": name} for name in there],

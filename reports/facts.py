@@ -45,12 +45,12 @@ class Seen:
 
 
 def _identities(seen: Seen) -> Answer:
-    models = [m for m in (seen.plan.get("champion"), seen.plan.get("draft")) if m]
+    models = [m for m in (seen.plan["champion"], seen.plan["draft"]) if m and m.get("sha256")]
     names = ", ".join(
         f"{m.get('name')} {quantity(m.get('bytes'), 'bytes')}, {m.get('licence') or 'no licence stated'}"
         for m in models
     )
-    return bool(models), f"bound by hash in the plan: {names}"
+    return bool(models), f"bound by hash in the plan: {names}" if models else "the plan binds no model by hash"
 
 
 def _peaks(seen: Seen) -> Answer:
@@ -112,7 +112,7 @@ def _processors(seen: Seen) -> Answer:
 
 
 def _turns(seen: Seen) -> Answer:
-    turns = max((int(p.get("turns", 1)) for s in seen.plan.get("strata", []) for p in s.get("prompts", [])), default=0)
+    turns = max((p["turns"] for s in seen.plan["strata"] for p in s["prompts"]), default=0)
     if turns > 1:
         return (
             True,
@@ -149,7 +149,7 @@ FACTS: Sequence[tuple[str, Callable[[Seen], Answer]]] = (
     ("Whether energy can be measured", _energy),
     ("Exact order of stop strings, grammar, top-p, penalties and other processors", _processors),
     ("Whether a self-speculative or feature-fed draft exists for this champion", lambda s: (
-        (s.plan.get("draft") or {}).get("kind") == "feature", "only the draft named in the plan was looked at")),
+        (s.plan["draft"] or {}).get("kind") == "feature", "only the draft named in the plan was looked at")),
     ("Whether continuing after the end token reuses the cache or needs a new prompt", _turns),
     ("Whether token ids may be kept, or only aggregates", _ids),
 )  # fmt: skip
@@ -158,4 +158,12 @@ FACTS: Sequence[tuple[str, Callable[[Seen], Answer]]] = (
 def answers(records: RunRecords, gates: Mapping[str, GateResult]) -> list[tuple[str, bool, str]]:
     """Every fact with whether this run resolved it and how."""
     seen = Seen(records, gates)
-    return [(fact, *ask(seen)) for fact, ask in FACTS]
+    return [(fact, *_answer(ask, seen)) for fact, ask in FACTS]
+
+
+def _answer(ask: Callable[[Seen], Answer], seen: Seen) -> Answer:
+    """What the records cannot answer is open, never resolved."""
+    try:
+        return ask(seen)
+    except Exception as error:
+        return False, f"these records do not tell ({type(error).__name__})"

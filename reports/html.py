@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from html import escape
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -59,6 +60,26 @@ def render(page: Page, figures: Sequence[Drawn], version: str) -> str:
         confirmatory=[f for f in figures if f.id in CONFIRMATORY],
         exploratory=[f for f in figures if f.id not in CONFIRMATORY],
         speedup=next((e for e in page.gates if e.result.id == "speedup" and e.estimate != NONE), None),
+    )
+
+
+def render_or_plain(page: Page, figures: Sequence[Drawn], version: str) -> str:
+    """The page, or a plain one of verdict and reasons where it cannot be laid out: a verdict never goes untold."""
+    try:
+        return render(page, figures, version)
+    except Exception as error:
+        return plain_page(page, f"{type(error).__name__}: {error}")
+
+
+def plain_page(page: Page, reason: str) -> str:
+    """Verdict, gates and reasons without a template; everything in it is escaped."""
+    gates = "".join(f"<li>{escape(g.id)}: {escape(g.status)}. {escape(g.reason)}</li>" for g in page.verdict.gates)
+    notes = "".join(f"<p>{escape(p)}</p>" for p in (f"The report could not be laid out ({reason}).", *page.problems))
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{page.verdict.verdict}: draftgate</title>'
+        f"</head><body><main><h1>{page.verdict.verdict}</h1><p>{escape(page.headline)}</p>{notes}"
+        f"<p>Plan <code>{escape(page.plan_id)}</code>. The same in full: report.md, junit.xml and verdict.json.</p>"
+        f"<ul>{gates}</ul></main></body></html>\n"
     )
 
 

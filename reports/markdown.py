@@ -86,8 +86,8 @@ def _head(page: Page) -> str:
     if page.robustness.flips:
         lines.append(f"> **Not robust:** {safe(page.robustness.flips)}")
     lines += [
-        f"- Plan {safe(page.plan.get('title') or page.plan.get('name'))}, id {code(page.plan_id)}",
-        f"- Champion {code((page.plan.get('champion') or {}).get('name'))}; {safe(page.facts_line)}",
+        f"- Plan {safe(page.plan['title'])}, id {code(page.plan_id)}",
+        f"- Champion {code(page.plan['champion']['name'])}; {safe(page.facts_line)}",
         f"- Deviations: {len(page.deviations) or 'none recorded'}",
     ]
     return "\n".join(lines)

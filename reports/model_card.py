@@ -12,7 +12,7 @@ from .page import Page
 def model_card_snippet(page: Page) -> str:
     """Markdown with a `model-index`-like YAML head; figures only where a gate measured them."""
     by_id = {e.result.id: e for e in page.gates}
-    plan, champion = page.plan, page.plan.get("champion") or {}
+    plan, champion = page.plan, page.plan["champion"]
     draft = plan.get("draft") or {}
     told = [
         ("end-to-end speed-up over champion-alone", "speedup"),

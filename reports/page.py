@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..gates.result import GateResult, Verdict
 from .byte_table import Row, byte_rows, measurement_notes
@@ -15,8 +15,11 @@ from .facts import answers
 from .gate_texts import GROUPS, LABELS
 from .numbers import count, quantity
 from .records import RunRecords
-from .robustness import Robustness, card_problem, robustness
+from .robustness import NOTHING_KNOWN, Robustness, card_problem, robustness
+from .stated import NOT_STATED, unstated
 from .strata_table import StrataTable, strata_table
+
+Part = TypeVar("Part")
 
 ALWAYS_NOT_SHOWN = (
     "Anything about prompts unlike these: the intervals speak of prompts such as those sampled, not of all prompts.",
@@ -56,11 +59,23 @@ class Page:
 
 
 def build_page(records: RunRecords, verdict: Verdict) -> Page:
-    """Everything the report prints, from records and verdict."""
-    plan, extra = records.plan, verdict.extra
+    """Everything the report prints, from records and verdict.
+
+    A verdict has been reached by now, so nothing in here raises: a part that the records cannot fill stays empty, and
+    the page says so at its top.
+    """
+    plan, extra, problems = records.plan, verdict.extra, list[str]()
+
+    def part(what: str, build: Callable[[], Part], empty: Part) -> Part:
+        try:
+            return build()
+        except Exception as error:
+            problems.append(f"{what} cannot be told from these records ({type(error).__name__}: {str(error)[:120]}).")
+            return empty
+
     gates = [explain(g) for g in verdict.gates]
     by_id: dict[str, GateResult] = {g.id: g for g in verdict.gates}
-    decoding = "stochastic" if float((plan.get("decoding") or {}).get("temperature") or 0) > 0 else "greedy"
+    decoding = part("How the plan decodes", lambda: _decoding(plan), "greedy")
     counts: dict[str, int] = {}
     for g in verdict.gates:
         counts[g.status] = counts.get(g.status, 0) + 1
@@ -70,9 +85,8 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
         plan=plan,
         plan_id=verdict.plan_id,
         candidate=records.candidate,
-        facts_line=_facts_line(records),
+        facts_line=part("The extent of the evidence", lambda: _facts_line(records), NOT_STATED),
         deviations=[_sentence(d) for d in _deviations(records, verdict)],
-        problems=_problems(records, verdict),
         gates=gates,
         groups=[
             (title, [e for e in gates if e.text.group == g])
@@ -80,29 +94,34 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
             if any(e.text.group == g for e in gates)
         ],
         counts=counts,
-        strata=strata_table(records, verdict),
+        strata=part("The table of strata", lambda: strata_table(records, verdict), StrataTable((), 50.0)),
         change=what_would_change(verdict, gates),
         not_shown=_not_shown(extra.get("not_shown")),
-        robustness=robustness(verdict),
+        robustness=part("The decision card", lambda: robustness(verdict), NOTHING_KNOWN),
         deletion=[(c, *state_of(c, by_id, decoding)) for c in DELETION],
         adoption=[(c, *state_of(c, by_id, decoding)) for c in ADOPTION],
         facts=answers(records, by_id),
-        identities=_identities(plan, verdict.plan_id),
-        machine=_machine(records),
-        bytes=byte_rows(records),
-        measurement=measurement_notes(records),
+        identities=part("The identities", lambda: _identities(plan, verdict.plan_id), []),
+        machine=part("The machine", lambda: _machine(records), []),
+        bytes=part("The table of bytes", lambda: byte_rows(records), []),
+        measurement=part("The cost of measuring", lambda: measurement_notes(records), []),
+        problems=[*part("What is wrong with the records", lambda: _problems(records, verdict), list[str]()), *problems],
     )
+
+
+def _decoding(plan: Mapping[str, Any]) -> str:
+    return "stochastic" if float(plan["decoding"].get("temperature") or 0) > 0 else "greedy"
 
 
 def _facts_line(records: RunRecords) -> str:
     plan = records.plan
-    prompts = sum(len(s.get("prompts", [])) for s in plan.get("strata", []))
+    prompts = sum(len(s["prompts"]) for s in plan["strata"])
     requests = records.table("requests")
     return ", ".join(
         [
-            count(len(plan.get("strata", [])), "stratum", "strata"),
+            count(len(plan["strata"]), "stratum", "strata"),
             count(prompts, "prompt"),
-            count(int((plan.get("schedule") or {}).get("blocks", 0)), "block"),
+            count(plan["schedule"]["blocks"], "block"),
             count(len(records.arms), "arm"),
             count(len(requests), "recorded request"),
         ]
@@ -124,6 +143,8 @@ def _problems(records: RunRecords, verdict: Verdict) -> list[str]:
         found.append("The run has no closing record: it is partial, and no verdict on it is final.")
     if records.plan_id != verdict.plan_id:
         found.append(f"The verdict is about plan {verdict.plan_id[:12]}, the folder's plan is {records.plan_id[:12]}.")
+    if missing := unstated(records.evidence.plan):
+        found.append(f"The plan does not state: {', '.join(missing)}.")
     card = card_problem(records, verdict)
     return [*found, card] if card else found
 

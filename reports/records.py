@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..gates.evidence import Evidence, load_evidence
+from .stated import stated
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,10 @@ class RunRecords:
     path: Path
     evidence: Evidence
 
-    @property
+    @cached_property
     def plan(self) -> Mapping[str, Any]:
-        return self.evidence.plan
+        """The plan in the shape that reports print, whatever it left out; the gates read ``evidence.plan``."""
+        return stated(self.evidence.plan)
 
     @property
     def plan_id(self) -> str:
@@ -27,15 +30,15 @@ class RunRecords:
 
     @property
     def candidate(self) -> str:
-        return self.evidence.candidate
+        return str(self.plan["candidate"])
 
     @property
     def strata(self) -> list[str]:
-        return [str(s["name"]) for s in self.plan.get("strata", [])]
+        return [str(s["name"]) for s in self.plan["strata"]]
 
     @property
     def arms(self) -> list[str]:
-        return [str(a["name"]) for a in self.plan.get("arms", [])]
+        return [str(a["name"]) for a in self.plan["arms"]]
 
     @property
     def complete(self) -> bool:

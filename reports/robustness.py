@@ -61,6 +61,9 @@ class Robustness:
     """The analyses under which a gate would say something else, in words; empty when none does."""
 
 
+NOTHING_KNOWN = Robustness(None, (), (), (), "")
+
+
 def robustness(verdict: Verdict) -> Robustness:
     extra, units = verdict.extra, {g.id: g.unit for g in verdict.gates}
     other = [

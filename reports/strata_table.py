@@ -87,12 +87,12 @@ def strata_table(records: RunRecords, verdict: Verdict) -> StrataTable:
     asked = requests[requests["arm"] == records.candidate] if not requests.empty else requests
     weights = records.evidence.weights()
     rows = []
-    for stratum in records.plan.get("strata", []):
+    for stratum in records.plan["strata"]:
         name = str(stratum["name"])
         traced = mine[mine["stratum"] == name] if not mine.empty else mine
         checked = asked[asked["stratum"] == name] if not asked.empty else asked
         row = _row(name, found[name], axis, traced, _quality(quality.get(name), checked))
-        rows.append(replace(row, designated=bool(stratum.get("designated")), prompts=len(stratum.get("prompts", [])),
+        rows.append(replace(row, designated=bool(stratum.get("designated")), prompts=len(stratum["prompts"]),
                             weight=quantity(weights.get(name), "share")))  # fmt: skip
     if len(rows) > 1:
         last = _row(OVERALL, found[OVERALL], axis, mine, _quality(quality.get(OVERALL), asked))

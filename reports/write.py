@@ -9,7 +9,7 @@ from .attestation import write_attestation
 from .figures.drawn import draw_all
 from .figures.svg import standalone_svg
 from .files import write_text
-from .html import render
+from .html import render_or_plain
 from .junit import render_junit
 from .markdown import render_markdown
 from .model_card import model_card_snippet
@@ -27,14 +27,15 @@ def write_reports(run_dir: Path, verdict: Verdict, *, key: Path | None = None, c
     """Writes report.html, report.md, junit.xml, figures/ (SVG and CSV), the model-card snippet and the attestation.
 
     ``key``: a PEM private key; the attestation is then signed. ``crate``: an RO-Crate as well. Returns the paths
-    written. Small machine-readable files come first, so that a failure later still leaves them. Raises ReportError
-    where a file cannot be written, EvidenceError or IncompleteRun where there is nothing to report.
+    written. Small machine-readable files come first, so that a failure later still leaves them; a page that cannot be
+    laid out becomes a plain one that says so. Raises ReportError where a file cannot be written, EvidenceError or
+    IncompleteRun where there is nothing to report.
     """
     root = Path(run_dir)
     records = load_records(root)
+    written = [write_text(root / "junit.xml", render_junit(verdict))]
     page = build_page(records, verdict)
-    written = [
-        write_text(root / "junit.xml", render_junit(verdict)),
+    written += [
         write_text(root / "report.md", render_markdown(page)),
         write_text(root / "model-card.md", model_card_snippet(page)),
     ]
@@ -47,7 +48,7 @@ def write_reports(run_dir: Path, verdict: Verdict, *, key: Path | None = None, c
         else:  # what an earlier report drew would contradict this one
             for suffix in (".svg", ".csv"):
                 (root / "figures" / f"{figure.id}{suffix}").unlink(missing_ok=True)
-    written.append(write_text(root / "report.html", render(page, figures, package_version())))
+    written.append(write_text(root / "report.html", render_or_plain(page, figures, package_version())))
     written.append(write_attestation(root, records, verdict, key))
     if crate:
         from .crate import write_crate
