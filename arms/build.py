@@ -100,7 +100,7 @@ def _free_opener(spec: Mapping[str, Any], champion: Model) -> Opener:
     if spec["kind"] == "suffix_automaton":
         k, match = suffix_settings(spec)
         return lambda request: SuffixLookup(k, match, frozenset(request.stop.token_ids))
-    cache, k = cache_settings(spec, champion.tokenizer.sha256)
+    cache, k = cache_settings(spec, champion.tokenizer.sha256, champion.engine.vocabulary)
     return lambda request: CacheLookup(cache, k, frozenset(request.stop.token_ids))
 
 
@@ -191,5 +191,7 @@ def identities_of(
         "sampling_policy_hash": digest(chain.policy_text()),
         "grammar_hash": digest(repr(sorted(grammar.items()))) if grammar else "none",
         "position_policy_hash": digest(identity.position_policy),
-        "scheduler_policy_hash": digest(repr(sorted((k, repr(v)) for k, v in spec.items() if k != "name"))),
+        "scheduler_policy_hash": digest(
+            repr(sorted((k, repr(v)) for k, v in spec.items() if k not in ("name", "cache")))
+        ),
     }

@@ -1,14 +1,14 @@
 """A frozen n-gram cache: what usually follows, counted in public text before the freeze, bound by its file's hash.
 
 The file is an uncompressed `.npz` (no pickles): for each n, sorted rows of n token ids and the token that followed most
-often. `python -m draftgate.arms.ngram_cache --model MODEL --out FILE TEXT…` builds one; the same texts, the same file.
+often. `draftgate ngram-cache --champion MODEL --out FILE TEXT…` builds one; the same texts, the same file.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
+import math
 import os
 import zipfile
 from collections import Counter, defaultdict
@@ -28,6 +28,8 @@ from .round import Proposal
 
 FORMAT: Final = "draftgate-ngram-cache/1"
 LARGEST_N: Final = 8
+LARGEST_FILE: Final = 64 << 20
+"""Bytes; in memory the tables take some twenty times as much."""
 
 
 class NgramCache:
@@ -36,6 +38,7 @@ class NgramCache:
     def __init__(self, tables: Mapping[int, Mapping[tuple[int, ...], int]], tokenizer_sha256: str, sha256: str) -> None:
         self.tables = {n: dict(tables[n]) for n in sorted(tables, reverse=True)}
         self.tokenizer_sha256, self.sha256 = tokenizer_sha256, sha256
+        self.largest_token = max((max(max(g), t) for table in tables.values() for g, t in table.items()), default=0)
 
     def next(self, context: Sequence[int]) -> int | None:
         """What followed the longest known suffix most often."""
@@ -86,25 +89,54 @@ def write_cache(path: Path, tables: Mapping[int, Mapping[tuple[int, ...], int]],
 def read_cache(path: Path, sha256: str | None = None) -> NgramCache:
     """Raises ArmError for a file that cannot be read, is no such cache, or has another hash than the plan's."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise ArmError(f"{path}: more than {LARGEST_FILE >> 20} MiB; build the cache of less text or fewer sizes")
         digest = hashlib.sha256(data).hexdigest()
         if sha256 is not None and digest != sha256:
             raise ArmError(f"{path}: sha256 {digest[:12]}… is not the plan's {sha256[:12]}…")
-        if not data.startswith(b"PK"):
-            raise ValueError("no .npz archive")
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            version = str(arrays["format"])
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            version = _text(archive, "format")
             if version != FORMAT:
                 raise ArmError(f"{path}: format {version!r} is unknown; this version reads {FORMAT}")
-            tables = {n: _table(arrays[f"n{n}"], n) for n in range(1, LARGEST_N + 1) if f"n{n}" in arrays}
-            return NgramCache(tables, str(arrays["tokenizer_sha256"]), digest)
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            there = set(archive.namelist())
+            sizes = [n for n in range(1, LARGEST_N + 1) if f"n{n}.npy" in there]
+            if not sizes:
+                raise ValueError("it holds no table")
+            tables = {n: _table(_array(archive, f"n{n}"), n) for n in sizes}
+            return NgramCache(tables, _text(archive, "tokenizer_sha256"), digest)
+    except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
         raise ArmError(f"{path}: not an n-gram cache: {error}") from error
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """One array, allocated only where its bytes are really there."""
+    info = archive.getinfo(f"{name}.npy")
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > LARGEST_FILE:
+        raise ValueError(f"{name} is compressed or too large")
+    data = archive.read(info)
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError(f"{name} is of an unknown array format")
+    shape, columns_first, kind = np.lib.format.read_array_header_1_0(stream)
+    if kind.hasobject or columns_first or math.prod(shape) * kind.itemsize != len(data) - stream.tell():
+        raise ValueError(f"{name} has shape {shape} and other bytes than that takes")
+    return np.frombuffer(data, kind, offset=stream.tell()).reshape(shape)
+
+
+def _text(archive: zipfile.ZipFile, name: str) -> str:
+    array = _array(archive, name)
+    if array.dtype.kind != "U" or array.ndim:
+        raise ValueError(f"{name} is no text")
+    return str(array)
 
 
 def _table(rows: npt.NDArray[Any], n: int) -> dict[tuple[int, ...], int]:
     if rows.ndim != 2 or rows.shape[1] != n + 1 or rows.dtype.kind != "i":
         raise ValueError(f"table n{n} has shape {rows.shape}")
+    if rows.size and rows.min() < 0:
+        raise ValueError(f"table n{n} holds a negative token id")
     return {tuple(row[:-1]): row[-1] for row in rows.tolist()}
 
 
@@ -139,7 +171,7 @@ class CacheLookup(ModelFree):
         return CacheLookup(self.cache, self.maximum, self.stop_ids)
 
 
-def cache_settings(spec: Mapping[str, Any], tokenizer_sha256: str) -> tuple[NgramCache, int]:
+def cache_settings(spec: Mapping[str, Any], tokenizer_sha256: str, vocabulary: int) -> tuple[NgramCache, int]:
     """(cache, k) of an arm entry with ``cache`` (a path) and ``sha256``. Raises ArmError."""
     k, path, sha256 = spec.get("k", 4), spec.get("cache"), spec.get("sha256")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LARGEST_K:
@@ -149,25 +181,6 @@ def cache_settings(spec: Mapping[str, Any], tokenizer_sha256: str) -> tuple[Ngra
     cache = read_cache(Path(path), sha256)
     if cache.tokenizer_sha256 != tokenizer_sha256:
         raise ArmError(f"{path}: the cache was built with another tokenizer than the champion's")
+    if cache.largest_token >= vocabulary:
+        raise ArmError(f"{path}: token {cache.largest_token} is outside the champion's {vocabulary}")
     return cache, k
-
-
-def main() -> None:
-    from .models import load_model
-
-    parser = argparse.ArgumentParser(description="Build an n-gram cache from public text.")
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--out", required=True, type=Path)
-    parser.add_argument("--max-n", type=int, default=4, choices=range(1, LARGEST_N + 1))
-    parser.add_argument("--min-n", type=int, default=2, choices=range(1, LARGEST_N + 1))
-    parser.add_argument("--min-count", type=int, default=2)
-    parser.add_argument("texts", nargs="+", type=Path)
-    args = parser.parse_args()
-    tokenizer = load_model(args.model).tokenizer
-    texts = [tokenizer.encode(path.read_text(encoding="utf-8")) for path in args.texts]
-    tables = count(texts, range(args.min_n, args.max_n + 1), args.min_count)
-    print(write_cache(args.out, tables, tokenizer.sha256), sum(map(len, tables.values())))
-
-
-if __name__ == "__main__":
-    main()

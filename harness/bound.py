@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..strata.schema import Prompt
+from .arm_files import file_changes, located_arms
 from .canonical import digest_file, digest_ids
 from .errors import IntegrityError, PlanError
 from .freeze import load_message
@@ -32,6 +33,8 @@ class Bound:
     """Revealed commitments by ``stratum/prompt``; empty without a seal."""
     load_ns: int
     """One load of the champion, for estimates."""
+    arms: dict[str, dict[str, Any]]
+    """By name, as they can be built here."""
 
 
 def model_paths(plan: Mapping[str, Any], operational: Mapping[str, Any], backend: str) -> dict[str, Path | None]:
@@ -77,7 +80,8 @@ def bind(
 ) -> Bound:
     """Check every bound identity and render the prompts. Raises IntegrityError naming all that differ."""
     paths = model_paths(plan, operational, backend)
-    found = file_differences(plan, paths)
+    arms = located_arms(run_dir, plan, operational)
+    found = file_differences(plan, paths) + file_changes(arms)
     salts = Seal.read(run_dir).salts if plan["sealed"] is not None else {}
     prompts: dict[tuple[str, str], Prompt] = {}
     for stratum in plan["strata"]:
@@ -118,7 +122,7 @@ def bind(
     found += _prompt_differences(plan, ids, salts)
     if found:
         raise mismatch(found)
-    return Bound(paths, prompts, ids, salts, loaded_in["load_ns"])
+    return Bound(paths, prompts, ids, salts, loaded_in["load_ns"], {arm["name"]: arm for arm in arms})
 
 
 def _prompt_differences(

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sabotage": ("gates.commands.sabotage", "planted faults, each of which must be caught"),
     "generate": ("arms.commands.generate", "stream one answer from a champion, with or without a draft"),
     "distill": ("arms.commands.distill", "train a draft for a champion"),
+    "ngram-cache": ("arms.commands.ngram_cache", "build an n-gram cache from public text"),
     "models": ("arms.commands.models", "list, pull, inspect or clean models"),
     "strata": ("strata.commands", "list, show, check or import workloads"),
     "ci": ("reports.commands.ci", "judge one candidate in a pipeline"),

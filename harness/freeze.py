@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import atomic
+from .arm_files import bound_entry
 from .backend import DEFAULT_BACKEND
 from .canonical import canonical_bytes, digest, digest_ids, digest_value
 from .errors import IntegrityError, PlanError
@@ -115,7 +116,8 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
     with options.executor.start() as worker:
         facts, ids = _examine(worker, conf, composed.operational, paths, strata, options.backend)
     seal = Seal.for_plan(conf, strata, run_dir)
-    plan = _plan(conf, facts, ids, strata, seal, options.parent)
+    arms, arm_paths = _arms(conf)
+    plan = _plan(conf, arms, facts, ids, strata, seal, options.parent)
     if options.hardware_class is not None:
         plan["hardware_class"] = dict(options.hardware_class)
     _room(plan)
@@ -126,6 +128,7 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
         "format": OPERATIONAL_FORMAT,
         "champion_path": str(paths["champion"]),
         "draft_path": None if paths["draft"] is None else str(paths["draft"]),
+        "arm_paths": arm_paths,
         "strata_paths": {s.name: str(s.path) for s in strata if s.path is not None},
         "kernel": composed.operational["kernel"],
     }
@@ -181,7 +184,8 @@ def _examine(
 ) -> tuple[dict[str, Any], dict[str, list[list[int]]]]:
     """Identities and rendered prompts, from one worker with both models loaded."""
     names = {w: None if paths[w] is None else public_name(conf[w]["name"]) for w in paths}
-    arms = [arm_entry(name, arm) for name, arm in conf["arms"]["entries"].items()]
+    frozen, files = _arms(conf)
+    arms = [entry | ({"cache": files[entry["name"]]} if entry["name"] in files else {}) for entry in frozen]
     threads = conf["schedule"]["threads"] or cores()
     worker.ask(load_message(backend, paths, threads, operational["kernel"]))
     facts = worker.ask({"type": "describe", "champion_name": names["champion"], "draft_name": names["draft"]})
@@ -202,8 +206,20 @@ def arm_entry(name: str, arm: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name} | fields | dict(arm["options"] or {})
 
 
+def _arms(conf: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The arms as frozen, and where the files lie that they read, by arm."""
+    frozen, paths = [], {}
+    for name, arm in conf["arms"]["entries"].items():
+        entry, path = bound_entry(arm_entry(name, arm))
+        frozen.append(entry)
+        if path is not None:
+            paths[name] = str(path)
+    return frozen, paths
+
+
 def _plan(
     conf: dict[str, Any],
+    arms: list[dict[str, Any]],
     facts: dict[str, Any],
     ids: dict[str, list[list[int]]],
     strata: list[StratumPrompts],
@@ -220,7 +236,7 @@ def _plan(
         "champion": facts["champion"],
         "draft": facts["draft"],
         "candidate": conf["arms"]["candidate"],
-        "arms": [arm_entry(name, arm) for name, arm in conf["arms"]["entries"].items()],
+        "arms": arms,
         "stop_token_ids": facts["stop_token_ids"],
         "strata": [_stratum(s, conf["strata"]["entries"][s.name], ids[s.name], seal) for s in strata],
         "schedule": conf["schedule"] | {"threads": conf["schedule"]["threads"] or cores()},

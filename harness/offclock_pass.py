@@ -37,7 +37,7 @@ def off_clock(runner: Runner) -> None:
             body = {"ok": False, "n": 0, "detail": {"measured": False, "reason": str(error).splitlines()[0]}}
         if body is not None:
             runner.journal.append("audit", {"audit_id": name, "name": name, **body})
-    for arm in runner.plan["arms"]:
+    for arm in runner.arms.values():
         if arm["kind"] != BASELINE and runner.plan["measurement"]["shadow_k"] > 0:
             _shadow(runner, arm)
     runner.journal.release_parts()

@@ -35,6 +35,7 @@ def _secrets(
 ) -> Iterator[tuple[bytes, str]]:
     """Bytes to look for, and what they are called without saying them."""
     paths = [operational.get("champion_path"), operational.get("draft_path"), str(run_dir.path.resolve())]
+    paths += operational.get("arm_paths", {}).values()
     for path in [*paths, str(Path.home())]:
         if path and len(str(path)) > 3:
             yield json.dumps(str(path))[1:-1].encode(), "a local path"

@@ -60,7 +60,7 @@ class Runner:
         self.run_dir, self.plan, self.bound, self.journal, self.options = run_dir, plan, bound, journal, options
         self.operational = operational
         self.schedule = Schedule(plan)
-        self.arms = {arm["name"]: arm for arm in plan["arms"]}
+        self.arms = bound.arms
         self.greedy = plan["decoding"]["temperature"] == 0
         self.salt = private_salt(run_dir, journal)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arms.kinds import KINDS, WITH_DRAFT
 from ..alternatives import alternative
 from ..check import Check, frozen
 from ..evidence import BASELINE, Evidence
@@ -154,7 +155,7 @@ class Speedup(TimingCheck):
 NOTHING = Estimate(math.nan, math.nan, math.nan, 0.0, 0, 0)
 
 
-WITHOUT_DRAFT = (BASELINE, "prompt_lookup", "suffix_automaton", "ngram_cache")
+WITHOUT_DRAFT = tuple(kind for kind in KINDS if kind not in WITH_DRAFT)
 """Kinds of arm that never load a draft; any other may."""
 
 

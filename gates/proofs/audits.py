@@ -13,7 +13,8 @@ from typing import Any
 from ...arms.build import build_arm
 from ...arms.kinds import DRAFT_ALONE
 from ...arms.request import Request, StopPolicy
-from ...harness.freeze import load_plan
+from ...harness.arm_files import located_arms
+from ...harness.freeze import load_operational, load_plan
 from ...harness.journal import live_records, read_line
 from ...harness.ledger import read_ledger
 from ...harness.rundir import RunDir
@@ -70,7 +71,7 @@ class Audited:
         self.run_dir, self.plan = run_dir, load_plan(run_dir)
         self.champion = load_model("champion")
         self.draft = load_model("draft") if self.plan.get("draft") else None
-        self.arms = {a["name"]: a for a in self.plan["arms"]}
+        self.arms = {a["name"]: a for a in located_arms(run_dir, self.plan, load_operational(run_dir))}
         self.spec: Mapping[str, Any] = self.arms[self.plan["candidate"]]
         self.decoding: Mapping[str, Any] = self.plan["decoding"]
         self.greedy = is_greedy(self.decoding)

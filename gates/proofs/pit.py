@@ -147,14 +147,16 @@ def score_rows(run_dir: Path | str, load_model: LoadModel, limit: int) -> Iterat
 
     The cold entries draw the same numbers as their warm twins and are left out. Nothing for a greedy plan.
     """
-    from ...harness.freeze import load_plan
+    from ...harness.arm_files import located_arms
+    from ...harness.freeze import load_operational, load_plan
     from ...harness.schedule import Schedule
 
     plan = load_plan(RunDir(run_dir))
     if float(plan["decoding"]["temperature"]) == 0 or limit <= 0:
         return
     items = {i.request_id: i for i in Schedule(plan).requests()}
-    spec = next(a for a in plan["arms"] if a["name"] == plan["candidate"])
+    arms = located_arms(RunDir(run_dir), plan, load_operational(RunDir(run_dir)))
+    spec = next(a for a in arms if a["name"] == plan["candidate"])
     scorer = Scorer(load_model("champion"), load_model("draft") if plan.get("draft") else None, plan["decoding"], spec)
     done = 0
     for trace in recorded_traces(run_dir, plan, [plan["candidate"]]):

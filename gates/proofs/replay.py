@@ -170,7 +170,8 @@ def replay_run(
 
     Raises TraceMissing without the private part; ArmError where a model is not to be had.
     """
-    from ...harness.freeze import load_plan
+    from ...harness.arm_files import located_arms
+    from ...harness.freeze import load_operational, load_plan
 
     plan = load_plan(RunDir(run_dir))
     load = load_model or run_loader(run_dir, plan)
@@ -179,7 +180,7 @@ def replay_run(
         champion=load("champion"),
         draft=load("draft") if plan.get("draft") else None,
         decoding=plan["decoding"],
-        arms={a["name"]: a for a in plan["arms"]},
+        arms={a["name"]: a for a in located_arms(RunDir(run_dir), plan, load_operational(RunDir(run_dir)))},
     )
     greedy = float(plan["decoding"]["temperature"]) == 0
     return auditor.replay(chosen(recorded_traces(run_dir, plan, names), greedy, tokens))

@@ -100,9 +100,7 @@ def test_a_stochastic_run_proposes_only_its_rows_and_leaves_fresh_state(pair: Pa
     assert any(r.accepted for r in session.records) and any(r.accepted < r.proposed for r in session.records)
 
 
-def test_shadow_replay_shows_the_draft_the_states_its_rounds_had(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shadow_replay_shows_the_draft_the_states_its_rounds_had(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     arm, kit = arm_of(pair, {})
     request = kit.request(tokens_of(30, 2), 40)
     completion = arm.generate(request)

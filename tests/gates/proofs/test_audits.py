@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -9,8 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from draftgate.arms.neural_draft import NeuralDraft
+from draftgate.arms.ngram_cache import count, write_cache
 from draftgate.gates.proofs import audits
 from draftgate.gates.proofs.audits import run_audits
 from draftgate.gates.proofs.families import settings, shapes
@@ -20,8 +23,9 @@ from draftgate.gates.proofs.trace import TraceMissing
 from draftgate.harness import bound, execute, runner
 from draftgate.harness import freeze as freeze_module
 from draftgate.harness.cli import Services
+from draftgate.harness.errors import IntegrityError, PlanError
 from draftgate.harness.execute import Execution
-from draftgate.harness.freeze import FreezeOptions, freeze
+from draftgate.harness.freeze import FreezeOptions, freeze, load_plan
 from draftgate.harness.plan import compose_plan
 from draftgate.harness.process import InlineExecutor
 from draftgate.harness.rundir import RunDir
@@ -29,6 +33,7 @@ from draftgate.harness.runner import RunOptions
 from draftgate.harness.store import read_table
 from draftgate.harness.verify import verify_run
 from support import toy_pair_backend
+from support.toy_pair_backend import STOP
 
 BACKEND = "support.toy_pair_backend"
 PLAN = Path(__file__).parents[2] / "harness" / "toy_plan.yaml"
@@ -83,10 +88,12 @@ def swept(folder: Path, *words: str) -> tuple[Path, Any]:
         champion=str(folder / "champion.json"),
         draft=str(folder / "draft.json"),
     )
-    executor = InlineExecutor()
-    freeze(composed, out, Quiet(), FreezeOptions(BACKEND, executor))
-    options = RunOptions(backend=BACKEND, executor=executor)
-    return out, Execution(RunDir(out), Quiet(), options).go()
+    freeze(composed, out, Quiet(), FreezeOptions(BACKEND, InlineExecutor()))
+    return out, execution(out).go()
+
+
+def execution(out: Path) -> Execution:
+    return Execution(RunDir(out), Quiet(), RunOptions(backend=BACKEND, executor=InlineExecutor()))
 
 
 def loader(folder: Path) -> Callable[[str], Any]:
@@ -140,6 +147,38 @@ def test_a_run_of_a_hybrid_beside_its_draft_is_audited_verified_and_judged(decod
     assert drafted["hybrid"] > 0 < drafted["neural_draft"] and drafted["prompt_lookup"] == 0
     assert drafted["hybrid"] < requests["proposed"].sum()["hybrid"], "some of it was copied"
     assert {"hybrid", "neural_draft"} <= set(read_table(out, "shadow")["arm"])
+    assert replay_run(out, loader(folder)).ok
+
+
+def cached(folder: Path, text: list[int]) -> Path:
+    """An n-gram cache in the toys' letters."""
+    tokenizer = toy_pair_backend.toy_model(np.zeros((1, toy_pair_backend.VOCABULARY), np.float32), "any", (STOP,))
+    write_cache(folder / "public.npz", count([text], [1]), tokenizer.tokenizer.sha256)
+    return folder / "public.npz"
+
+
+def test_an_ngram_cache_is_frozen_by_name_and_hash_and_no_other_file_runs(tmp_path: Path) -> None:
+    path = cached(tmp_path, [i % STOP for i in range(200)])
+    entry = f"+arms.entries.cache={{kind: ngram_cache, k: 3, options: {{cache: '{path}'}}}}"
+    folder, out, _ = made(tmp_path, "decoding=greedy", entry, "arms.candidate=cache")
+    frozen = next(a for a in load_plan(out)["arms"] if a["name"] == "cache")
+    sha = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert frozen == {"name": "cache", "kind": "ngram_cache", "k": 3, "cache": "public.npz", "sha256": sha}
+    found = bodies(out)
+    assert all(found[name]["ok"] for name in ("accounting", "replay", "fresh_state", "greedy_battery", "privacy")), (
+        found
+    )
+    assert read_table(out, "requests").groupby("arm")["proposed"].sum()["cache"] > 0
+    moved = Path(shutil.copytree(out, tmp_path / "moved"))
+    (moved / "ledger.jsonl").unlink()
+    shutil.rmtree(moved / "parts")
+    kept = path.rename(tmp_path / "kept.npz")
+    with pytest.raises(PlanError, match=r"public\.npz is not here; put it beside plan\.json"):
+        execution(moved).go()
+    cached(moved, [1, 2, 3] * 5)
+    with pytest.raises(IntegrityError, match=r"arms\.cache\.sha256: frozen"):
+        execution(moved).go()
+    shutil.copy(kept, out / "public.npz")
     assert replay_run(out, loader(folder)).ok
 
 
