@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
+
+from ..holm import holm
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,12 @@ class FamilyResult:
         return not self.rejected
 
 
-def holm(p_values: Mapping[str, float], level: float) -> FamilyResult:
-    """Holm (1979). A p-value that is NaN counts as 0: a test that could not be done never reads as agreement."""
-    from statsmodels.stats.multitest import multipletests
-
+def judge_family(p_values: Mapping[str, float], level: float) -> FamilyResult:
+    """Holm over the family. A p-value that is NaN counts as 0: a test that could not be done never reads as
+    agreement. Raises ValueError for an empty family."""
     if not p_values:
         raise ValueError("an empty family proves nothing")
-    names = list(p_values)
-    raw = [0.0 if math.isnan(p_values[n]) else p_values[n] for n in names]
-    adjusted = multipletests(raw, alpha=level, method="holm")[1]
-    return FamilyResult(level, dict(p_values), {n: float(a) for n, a in zip(names, adjusted, strict=True)})
+    return FamilyResult(level, dict(p_values), holm({n: 0.0 if math.isnan(p) else p for n, p in p_values.items()}))
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def g_test(counts: Sequence[int], probabilities: Sequence[float], least_expected
         return CountTest(0.0, 0, 1.0, int(n))
     seen = observed > 0
     statistic = 2 * float(np.sum(observed[seen] * np.log(observed[seen] / expected[seen])))
-    return CountTest(statistic, degrees, float(stats.chi2.sf(statistic, degrees)), int(n))
+    return CountTest(statistic, degrees, float(special.chdtrc(degrees, statistic)), int(n))
 
 
 def g_test_power(effect_tv: float, cells: int, n: int, level: float) -> float:
@@ -79,8 +77,8 @@ def g_test_power(effect_tv: float, cells: int, n: int, level: float) -> float:
     Mass e moves from half of the cells to the other half: the noncentrality is n·Σ(Δ²/expected) = 4·n·e². Other
     directions with the same TV over fewer cells have more.
     """
-    critical = stats.chi2.isf(level, cells - 1)
-    return float(stats.ncx2.sf(critical, cells - 1, 4 * n * effect_tv**2))
+    critical = special.chdtri(cells - 1, level)
+    return 1.0 - float(special.chndtr(critical, cells - 1, 4 * n * effect_tv**2))
 
 
 def sample_size(effect_tv: float, cells: int, level: float, power: float) -> int:
@@ -97,7 +95,7 @@ def sample_size(effect_tv: float, cells: int, level: float, power: float) -> int
 def shift_sample_size(effect_tv: float, level: float, power: float, excess_mass: float = 0.5) -> int:
     """Tokens for the in-excess shift to see a mean of ``effect_tv`` (two-sided z-test)."""
     spread = excess_mass * (1 - excess_mass)
-    z = float(stats.norm.isf(level / 2) + stats.norm.ppf(power))
+    z = float(special.ndtri(power) - special.ndtri(level / 2))
     return math.ceil(z**2 * spread / effect_tv**2)
 
 
@@ -105,7 +103,7 @@ def wilson(successes: int, n: int, level: float = 0.05) -> tuple[float, float]:
     """Wilson's score interval for a proportion; (0, 1) when nothing was tried."""
     if n == 0:
         return 0.0, 1.0
-    z = float(stats.norm.isf(level / 2))
+    z = -float(special.ndtri(level / 2))
     centre = (successes + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * math.sqrt(successes * (n - successes) / n + z * z / 4)
     return max(0.0, centre - half), min(1.0, centre + half)
@@ -115,13 +113,15 @@ def clopper_pearson(successes: int, n: int, level: float = 0.05) -> tuple[float,
     """Exact interval for a proportion."""
     if n == 0:
         return 0.0, 1.0
-    low = 0.0 if successes == 0 else float(stats.beta.ppf(level / 2, successes, n - successes + 1))
-    high = 1.0 if successes == n else float(stats.beta.isf(level / 2, successes + 1, n - successes))
+    low = 0.0 if successes == 0 else float(special.betaincinv(successes, n - successes + 1, level / 2))
+    high = 1.0 if successes == n else float(special.betainccinv(successes + 1, n - successes, level / 2))
     return low, high
 
 
 def uniform_p_value(values: npt.NDArray[np.float64]) -> float:
     """Kolmogorov–Smirnov against the uniform law on (0, 1)."""
+    from scipy import stats  # half a second to import, and a greedy run needs none of it
+
     return float(stats.kstest(values, "uniform").pvalue)
 
 

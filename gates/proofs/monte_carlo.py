@@ -14,7 +14,7 @@ from typing import Any
 
 from .enumeration import arms_of, decoding_of, enumerate_arm, request_of
 from .families import Family
-from .family import g_test, g_test_power, holm, sample_size
+from .family import g_test, g_test_power, judge_family, sample_size
 from .finding import Finding
 from .toy_models import models_of, toy_arm
 
@@ -94,7 +94,7 @@ def check_monte_carlo(families: Iterable[Family], size: Size = QUICK, first_seed
             )
     if not p_values:
         return Finding("monte_carlo", False, 0, "runs", {"reason": "no family to run"})
-    result = holm(p_values, size.level)
+    result = judge_family(p_values, size.level)
     detail = {
         "tables": said,
         "level": size.level,

@@ -17,7 +17,7 @@ from ...arms.build import chain_for
 from ...arms.engine.contract import NonFinite
 from ...arms.processors import ChainState, checked
 from ...harness.rundir import RunDir
-from .family import FamilyResult, holm, lag_p_value, shift_sample_size, uniform_p_value
+from .family import FamilyResult, judge_family, lag_p_value, shift_sample_size, uniform_p_value
 from .guesser_choice import guesser_of, is_plain
 from .interpreter import Case
 from .law import ONE, Chance, Masses
@@ -198,4 +198,5 @@ def judge_scores(scores: Iterable[Score], level: float = 0.005) -> ScoreVerdict:
         "shift": float(2 * stats.norm.sf(abs(mean) / error)) if error > 0 else 1.0,
     }
     needed = shift_sample_size(0.01, level / len(p_values), 0.9, 0.5)
-    return ScoreVerdict(len(listed), holm(p_values, level), mean, error, 0.01 * float(np.sqrt(needed / len(listed))))
+    seen = 0.01 * float(np.sqrt(needed / len(listed)))
+    return ScoreVerdict(len(listed), judge_family(p_values, level), mean, error, seen)

@@ -24,6 +24,19 @@ def test_holm_is_statsmodels() -> None:
         assert ours == pytest.approx(multipletests(p, method="holm")[1].tolist())
 
 
+@pytest.mark.parametrize("value", [math.nan, -0.1, 1.5])
+def test_holm_refuses_what_is_no_p_value(value: float) -> None:
+    with pytest.raises(ValueError, match=r"no p-value: b "):
+        holm({"a": 0.2, "b": value})
+
+
+def test_there_is_one_holm() -> None:
+    from draftgate.gates import distribution, three_way
+    from draftgate.gates.proofs import family
+
+    assert family.holm is distribution.holm is three_way.holm is holm
+
+
 def at(mean: float, se: float = 0.01, **more: object) -> Claim:
     return Claim(str(mean), Estimate(mean, se**2, 1e6, 0.0, 40, 3), 0.0, **more)  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ from draftgate.gates.proofs import family
 from draftgate.gates.proofs.scores import score_token
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 TOTAL = 1 << 12
 
@@ -90,11 +91,11 @@ def test_the_stated_power_is_reached_by_simulation() -> None:
     assert 0.84 <= hits / 400 <= 0.96
 
 
-def test_holm_counts_a_missing_p_value_as_a_rejection() -> None:
-    result = family.holm({"a": 0.5, "b": float("nan")}, 0.05)
+def test_a_family_counts_a_missing_p_value_as_a_rejection() -> None:
+    result = family.judge_family({"a": 0.5, "b": float("nan")}, 0.05)
     assert result.rejected == ("b",) and not result.ok
     with pytest.raises(ValueError):
-        family.holm({}, 0.05)
+        family.judge_family({}, 0.05)
 
 
 def test_proportion_intervals_agree_with_statsmodels() -> None:
@@ -109,3 +110,13 @@ def test_proportion_intervals_agree_with_statsmodels() -> None:
 
 def test_one_per_cent_of_total_variation_asks_for_the_tokens_the_specification_names() -> None:
     assert 15_000 <= family.shift_sample_size(0.01, 0.05, 0.8, 0.5) <= 21_000
+
+
+def test_powers_and_p_values_agree_with_scipy() -> None:
+    for n, cells, level in [(200, 4, 0.05), (5000, 16, 0.01)]:
+        critical = stats.chi2.isf(level, cells - 1)
+        expected = float(stats.ncx2.sf(critical, cells - 1, 4 * n * 0.03**2))
+        assert family.g_test_power(0.03, cells, n, level) == pytest.approx(expected, rel=1e-9)
+    found = family.g_test([30, 20, 50], [0.3, 0.3, 0.4])
+    theirs = stats.power_divergence([30, 20, 50], [30, 30, 40], lambda_=0).pvalue
+    assert found.p_value == pytest.approx(theirs, rel=1e-9)
