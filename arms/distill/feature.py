@@ -12,11 +12,55 @@ from torch.nn import functional as F
 
 from .batches import Batch, Labels, Sequences
 from .feature_model import FeatureDraft
+from .llama_model import norm
 
 DRAFTED = 5
 """Positions of the held-out survival curve."""
 LATER_SHARE = 0.5
 """Share of positions whose loss is computed in every step after the first."""
+
+
+WARM_POSITIONS = 60_000
+"""Positions the linear start is fitted to."""
+
+
+@torch.no_grad()
+def warm_start(module: FeatureDraft, data: Sequences, embedding: Tensor, head: Tensor, labels: Labels) -> float:
+    """Start the fusion from the best linear guess of the next feature, and the output at the scale that fits it best.
+
+    Ridge regression of f_{x + 1} on [f_x, embedding of token x + 1]. A guess at the champion's own scale would be as
+    sure as the champion and mostly wrong: a loss of 60 and hundreds of steps to unlearn. Returns the loss per token.
+    """
+    inputs, targets, ids, p, seen = [], [], [], [], 0
+    for batch in data.batches(np.random.default_rng(0)):
+        assert batch.hidden is not None
+        answer = batch.answer[:, 2:].clone()
+        answer[:, -1] = False  # the last token's state was never computed
+        embeddings = F.embedding(batch.ids[:, 1:-1], embedding)
+        epsilon = module.shape.epsilon
+        pair = (
+            norm(batch.hidden[:, :-2], module.feature_norm, epsilon),
+            norm(embeddings, module.embedding_norm, epsilon),
+        )
+        inputs.append(torch.cat(pair, -1)[answer])
+        targets.append(batch.hidden[:, 1:-1][answer])
+        ids.append(batch.top_ids[:, 2:][answer])
+        p.append(batch.top_p[:, 2:][answer])
+        seen += len(inputs[-1])
+        if seen >= WARM_POSITIONS:
+            break
+    x, y = torch.cat(inputs), torch.cat(targets) / module.output_norm
+    gram = x.T @ x
+    gram += 1e-2 * gram.diagonal().mean() * torch.eye(len(gram))
+    module.fusion.weight.copy_(torch.linalg.solve(gram, x.T @ y).T)
+    guess = norm(x[:4000] @ module.fusion.weight.T, module.output_norm, module.shape.epsilon)
+    top_ids, top_p = torch.cat(ids)[:4000], torch.cat(p)[:4000]
+    losses = [
+        (float(labels.cross_entropy(scale / 10 * guess @ head.T, top_ids, top_p)), scale / 10) for scale in range(1, 11)
+    ]
+    best, scale = min(losses)
+    module.output_norm.mul_(scale)
+    return best
 
 
 class FeatureTask:
@@ -40,22 +84,33 @@ class FeatureTask:
     def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
         return self.data.batches(rng)
 
-    def _unroll(self, batch: Batch, features: Tensor, steps: int) -> list[Tensor]:
+    def _unroll(self, batch: Batch, features: Tensor, steps: int) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Estimates of every step [M, d], their places bool [S, T − 2], and how many places precede each in its run.
+
+        Estimates begin ``steps`` positions before the answer, so that all of the answer is estimated by every step.
+        """
+        answer = batch.answer[:, 2:]
+        wanted = answer.clone()
+        for distance in range(1, steps):
+            wanted[:, :-distance] |= answer[:, distance:]
         embeddings = F.embedding(batch.ids[:, 1:-1], self.embedding)
         with torch.autocast("cpu", torch.bfloat16):
-            return self.module.unroll(features[:, :-2], embeddings, steps)
+            outputs = self.module.unroll(features[:, :-2], embeddings, steps, wanted)
+        # Position within the run of wanted ones: step j needs j of the draft's own features before it.
+        return outputs, wanted, wanted.cumsum(1)[wanted] - 1
 
-    def loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: Batch, progress: float = 1.0) -> Tensor:
+        """The first half of the steps unrolls two deep, the rest as deep as asked: depth costs, and pays late."""
+        steps = self.steps if progress >= 0.5 else min(2, self.steps)
         assert batch.hidden is not None
         features = batch.hidden
         # The engine's states are quantised and, from step 1 on, the draft's own: a little noise stands for both.
         features = features + torch.empty_like(features).uniform_(-self.noise, self.noise) * features.std()
-        outputs = self._unroll(batch, features, self.steps)
-        answer, top_ids, top_p = batch.answer[:, 2:], batch.top_ids[:, 2:], batch.top_p[:, 2:]
+        outputs, wanted, age = self._unroll(batch, features, steps)
+        answer, top_ids, top_p = batch.answer[:, 2:][wanted], batch.top_ids[:, 2:][wanted], batch.top_p[:, 2:][wanted]
         total = torch.zeros(())
         for step, out in enumerate(outputs):
-            mask = answer.clone()
-            mask[:, :step] = False  # no true feature stands that far back
+            mask = answer & (age >= step)
             if step:  # the head is half of a step's cost; a random half of the positions estimates the same mean
                 mask &= torch.rand(mask.shape) < LATER_SHARE
             with torch.autocast("cpu", torch.bfloat16):
@@ -70,7 +125,7 @@ class FeatureTask:
         survived, starts = torch.zeros(DRAFTED), 0
         for batch in self.data.held_out_batches():
             assert batch.hidden is not None
-            outputs = self._unroll(batch, batch.hidden, DRAFTED)
+            outputs, wanted, age = self._unroll(batch, batch.hidden, DRAFTED)
             answer, best = batch.answer[:, 2:], batch.top_ids[:, 2:, 0]
             greedy = answer & (best == batch.ids[:, 2:])
             length = answer.shape[1] - DRAFTED + 1
@@ -80,8 +135,10 @@ class FeatureTask:
             alive = usable.clone()
             starts += int(usable.sum())
             for step, out in enumerate(outputs):
+                hit = torch.zeros_like(wanted)
                 chosen = self.labels.rows[F.linear(out.bfloat16(), self.head).argmax(-1)]
-                alive &= (chosen == best)[:, step : step + length]
+                hit[wanted] = (chosen == best[wanted]) & (age >= step)
+                alive &= hit[:, step : step + length]
                 survived[step] += alive.sum()
         self.module.train()
         curve = (survived / max(1, starts)).tolist()

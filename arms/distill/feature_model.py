@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from .llama_model import Block, LlamaShape, norm, rotary_tables
+from .llama_model import Block, LlamaShape, norm, rotary_tables, rotate
 
 
 @dataclass(frozen=True)
@@ -60,45 +61,90 @@ class FeatureDraft(nn.Module):
         fused: Tensor = self.fusion(torch.cat(pair, -1))
         return fused
 
-    def unroll(self, features: Tensor, embeddings: Tensor, steps: int) -> list[Tensor]:
-        """Estimates of every step, each [B, T, d]; step j at x estimates f_{x + 1} from true features up to x − j.
+    def unroll(self, features: Tensor, embeddings: Tensor, steps: int, wanted: Tensor) -> list[Tensor]:
+        """Estimates of every step at the positions wanted, each [M, d] in row-major order of ``wanted``.
 
-        features: [B, T, d], the champion's; embeddings: [B, T, d] of the tokens one to the right.
+        features: [B, T, d], the champion's; embeddings: [B, T, d] of the tokens one to the right; wanted: bool [B, T].
+        Step j at x estimates f_{x + 1} from true features up to x − j. Where a row's wanted positions begin, its first
+        j estimates of step j lack the draft's own features before them: leave them out of loss and figures.
+        Positions not wanted (prompts, padding) cost no query and no feed-forward, only their keys and values.
         """
-        length = features.shape[1]
-        assert isinstance(self.cos, Tensor) and isinstance(self.sin, Tensor)
-        cos, sin = self.cos[:length], self.sin[:length]
-        repeat = self.shape.heads // self.shape.kv_heads
-        scale = (self.shape.width // self.shape.heads) ** -0.5
-        causal = torch.ones(length, length, dtype=torch.bool).tril()
+        places = wanted.flatten().nonzero().squeeze(1)
+        column = places % wanted.shape[1]
+        follows = torch.zeros_like(places, dtype=torch.bool)
+        follows[1:] = (places[1:] == places[:-1] + 1) & (column[1:] > 0)
+        true = features.flatten(0, 1)[places]
+        tokens = embeddings.flatten(0, 1)[places]
+        whole = self.fuse(features, embeddings)
+        causal = torch.ones(wanted.shape[1], wanted.shape[1], dtype=torch.bool).tril()
         keys: list[Tensor] = []
         values: list[Tensor] = []
         outputs: list[Tensor] = []
-        current = features
         for step in range(steps):
-            x = self.fuse(current, embeddings)
-            q, k, v = self.block.project(x, cos, sin)
-            keys.append(k.repeat_interleave(repeat, 1))
-            values.append(v.repeat_interleave(repeat, 1))
-            # Distance 0 … step − 1: the key at x − d was made by step − d; farther back features were true (step 0).
-            scores = (q @ keys[0].transpose(-1, -2)).float() * scale
-            scores = scores.masked_fill(~causal.tril(-step), float("-inf"))
-            near = []
-            for distance in range(step):
-                shifted = _shift(keys[step - distance], distance)
-                score = (q * shifted).sum(-1, keepdim=True).float() * scale
-                if distance:
-                    score = score.clone()
-                    score[:, :, :distance] = float("-inf")
-                near.append(score)
-            weights = torch.softmax(torch.cat((scores, *near), -1), -1).to(v.dtype)
-            attended = weights[..., :length] @ values[0]
-            for distance in range(step):
-                attended = attended + weights[..., length + distance, None] * _shift(values[step - distance], distance)
-            out = norm(self.block.finish(x, attended), self.output_norm, self.shape.epsilon)
-            outputs.append(out)
-            current = torch.cat((features[:, :1], out[:, :-1]), 1)
+            if step == 0:
+                x = whole.flatten(0, 1)[places]
+                k, v = self._keys_values(whole.flatten(0, 1), torch.arange(wanted.shape[1]).repeat(wanted.shape[0]))
+            else:
+                last = outputs[-1]
+                shifted = torch.cat((last[:1], last[:-1]))
+                x = self.fuse(torch.where(follows[:, None], shifted, true.to(shifted.dtype)), tokens)
+                k, v = (self._spread(part, places, wanted) for part in self._keys_values(x, column))
+            keys.append(self._heads(k, wanted))
+            values.append(self._heads(v, wanted))
+            query = self._heads(self._spread(self._query(x, column), places, wanted), wanted)
+            attended = self._attend(query, keys, values, causal.tril(-step))
+            flat = attended.transpose(1, 2).flatten(0, 1).flatten(1)[places]
+            outputs.append(norm(self.block.finish_tokens(x, flat), self.output_norm, self.shape.epsilon))
         return outputs
+
+    def _attend(self, query: Tensor, keys: list[Tensor], values: list[Tensor], far: Tensor) -> Tensor:
+        """[B, H, T, D]; ``far`` [T, T] tells which keys of true features a query may see.
+
+        Distance 0 … step − 1: the key at x − d was made by step − d; farther back features were true (step 0).
+        """
+        step, length = len(keys) - 1, query.shape[2]
+        if step == 0:
+            return F.scaled_dot_product_attention(query, keys[0], values[0], is_causal=True)
+        scale = query.shape[-1] ** -0.5
+        scores = (query @ keys[0].transpose(-1, -2)).float() * scale
+        scores = scores.masked_fill(~far, float("-inf"))
+        near = []
+        for distance in range(step):
+            score = (query * _shift(keys[step - distance], distance)).sum(-1, keepdim=True).float() * scale
+            if distance:
+                score = score.clone()
+                score[:, :, :distance] = float("-inf")
+            near.append(score)
+        weights = torch.softmax(torch.cat((scores, *near), -1), -1).to(query.dtype)
+        attended = weights[..., :length] @ values[0]
+        for distance in range(step):
+            attended = attended + weights[..., length + distance, None] * _shift(values[step - distance], distance)
+        return attended
+
+    def _query(self, x: Tensor, column: Tensor) -> Tensor:
+        """Rotated queries [M, H, D] of tokens x [M, d] that stand at ``column``."""
+        h = norm(x, self.block.attn_norm, self.shape.epsilon)
+        return self._rotate(self.block.q(h).unflatten(1, (self.shape.heads, -1)), column)
+
+    def _keys_values(self, x: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
+        """Rotated keys and values [M, KV, D] of tokens x [M, d] that stand at ``column``."""
+        h = norm(x, self.block.attn_norm, self.shape.epsilon)
+        k, v = (layer(h).unflatten(1, (self.shape.kv_heads, -1)) for layer in (self.block.k, self.block.v))
+        return self._rotate(k, column), v
+
+    def _rotate(self, x: Tensor, column: Tensor) -> Tensor:
+        assert isinstance(self.cos, Tensor) and isinstance(self.sin, Tensor)
+        return rotate(x, self.cos[column, None], self.sin[column, None])
+
+    def _spread(self, tokens: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
+        """Tokens [M, …] put at their places of [B · T, …], zeros elsewhere."""
+        empty = tokens.new_zeros(wanted.numel(), *tokens.shape[1:])
+        return empty.index_copy(0, places, tokens)
+
+    def _heads(self, tokens: Tensor, wanted: Tensor) -> Tensor:
+        """[B · T, KV or H, D] as [B, H, T, D]."""
+        parted = tokens.view(*wanted.shape, *tokens.shape[1:]).transpose(1, 2)
+        return parted.repeat_interleave(self.shape.heads // parted.shape[1], 1)
 
 
 def _shift(x: Tensor, distance: int) -> Tensor:

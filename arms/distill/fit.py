@@ -28,7 +28,8 @@ class Task(Protocol):
     def batches(self, rng: np.random.Generator) -> Iterator[Any]:
         """One pass over the training data in random order."""
 
-    def loss(self, batch: Any) -> torch.Tensor: ...
+    def loss(self, batch: Any, progress: float) -> torch.Tensor:
+        """Loss of a batch; progress: the share of all steps already made, for a task that grows harder."""
 
     def evaluate(self) -> dict[str, Any]:
         """Held-out figures, JSON values."""
@@ -39,6 +40,9 @@ class Settings:
     passes: float
     """Times every training sequence is seen."""
     learning_rate: float = 1.5e-3
+    """Of AdamW, for vectors, embeddings and heads."""
+    matrix_rate: float = 2e-3
+    """Of Muon, for all other matrices, its update scaled to the size of AdamW's."""
     warmup_steps: int = 50
     seed: int = 0
     evaluate_every: int = 200
@@ -60,7 +64,7 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     Raises ArmError when a checkpoint belongs to other settings, or the loss stops being a number.
     """
     module = task.module
-    optimiser = torch.optim.AdamW(module.parameters(), lr=settings.learning_rate, weight_decay=0.0, betas=(0.9, 0.95))
+    optimisers = _optimisers(module, settings)
     averaged = torch.optim.swa_utils.AveragedModel(module, avg_fn=_averaging(settings.average))
     per_pass = sum(1 for _ in task.batches(np.random.default_rng(settings.seed)))
     total = max(1, int(per_pass * settings.passes))
@@ -72,7 +76,8 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
             raise ArmError(f"{checkpoint} belongs to a run with other settings; delete it or name another output")
         module.load_state_dict(state["module"])
         averaged.load_state_dict(state["averaged"])
-        optimiser.load_state_dict(state["optimiser"])
+        for optimiser, kept in zip(optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(kept)
         step, spent, recent = state["step"], state["seconds"], state["loss"]
         report(f"resuming at step {step} of {total}")
     began = saved = time.monotonic()
@@ -82,15 +87,17 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
             if index < skip:
                 continue
             torch.manual_seed(settings.seed * 1_000_003 + step)  # a step is the same whether resumed or not
-            for group in optimiser.param_groups:
-                group["lr"] = settings.learning_rate * _schedule(step, total, settings.warmup_steps)
-            loss = task.loss(batch)
+            for optimiser in optimisers:
+                for group in optimiser.param_groups:
+                    group["lr"] = group["initial_lr"] * _schedule(step, total, settings.warmup_steps)
+            loss = task.loss(batch, step / total)
             if not torch.isfinite(loss):
                 raise ArmError(f"the loss is {loss.item()} at step {step}; lower the learning rate")
-            optimiser.zero_grad(set_to_none=True)
+            module.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-            optimiser.step()
+            for optimiser in optimisers:
+                optimiser.step()
             averaged.update_parameters(module)
             step += 1
             recent = loss.item() if math.isnan(recent) else 0.98 * recent + 0.02 * loss.item()
@@ -100,7 +107,7 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
             elif step % 20 == 0:
                 report(f"step {step}/{total}  loss {recent:.3f}  {elapsed / 60:.1f} min")
             if time.monotonic() - saved >= CHECKPOINT_EVERY_S:
-                _save(checkpoint, identity, module, averaged, optimiser, step, elapsed, recent)
+                _save(checkpoint, identity, module, averaged, optimisers, step, elapsed, recent)
                 saved = time.monotonic()
             if step >= total:
                 break
@@ -109,6 +116,26 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     figures = task.evaluate()
     report(f"step {step}/{total}  loss {recent:.3f}  {seconds / 60:.1f} min  {figures}")
     return Fitted(step, seconds, recent, figures)
+
+
+def _optimisers(module: torch.nn.Module, settings: Settings) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the layers, AdamW for the rest; `initial_lr` is what the schedule scales."""
+    layers: list[torch.nn.Parameter] = []
+    rest: list[torch.nn.Parameter] = []
+    for name, parameter in module.named_parameters():
+        inner = parameter.dim() == 2 and "embedding" not in name and "head" not in name
+        (layers if inner else rest).append(parameter)
+    optimisers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(rest, lr=settings.learning_rate, weight_decay=0.0, betas=(0.9, 0.95))
+    ]
+    if layers:
+        optimisers.append(
+            torch.optim.Muon(layers, lr=settings.matrix_rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
+        )
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["initial_lr"] = group["lr"]
+    return optimisers
 
 
 def _averaging(decay: float) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor | int], torch.Tensor]:
@@ -144,13 +171,14 @@ def _save(
     identity: str,
     module: torch.nn.Module,
     averaged: torch.nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimisers: list[torch.optim.Optimizer],
     step: int,
     seconds: float,
     loss: float,
 ) -> None:
     temporary = path.with_name(path.name + ".part")
     state = {"identity": identity, "module": module.state_dict(), "averaged": averaged.state_dict(),
-             "optimiser": optimiser.state_dict(), "step": step, "seconds": seconds, "loss": loss}  # fmt: skip
+             "optimisers": [o.state_dict() for o in optimisers], "step": step, "seconds": seconds,
+             "loss": loss}  # fmt: skip
     torch.save(state, temporary)
     os.replace(temporary, path)

@@ -29,7 +29,7 @@ class DistilTask:
     def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
         return self.data.batches(rng)
 
-    def loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: Batch, progress: float = 0.0) -> Tensor:
         mask = batch.answer[:, 1:]
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.module.logits(self.module.hidden(batch.ids[:, :-1])[mask])
@@ -95,7 +95,7 @@ class TextTask:
                 ]
             )
 
-    def loss(self, batch: Tensor) -> Tensor:
+    def loss(self, batch: Tensor, progress: float = 0.0) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.module.logits(self.module.hidden(batch[:, :-1]))
         return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())

@@ -46,7 +46,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    return F.rms_norm(x, (x.shape[-1],), weight, epsilon)
+    return F.rms_norm(x, (x.shape[-1],), weight.to(x.dtype), epsilon)  # one type: only then is the kernel a fused one
 
 
 class Block(nn.Module):
@@ -83,8 +83,11 @@ class Block(nn.Module):
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Residual, output projection and feed-forward; attended: [B, H, T, D]."""
-        batch, _, length, _ = attended.shape
-        x = x + self.o(attended.transpose(1, 2).reshape(batch, length, -1))
+        return self.finish_tokens(x, attended.transpose(1, 2).flatten(2))
+
+    def finish_tokens(self, x: Tensor, attended: Tensor) -> Tensor:
+        """As `finish`, with the heads side by side already: x and attended [..., d]."""
+        x = x + self.o(attended)
         h = norm(x, self.ffn_norm, self.shape.epsilon)
         y: Tensor = x + self.down(F.silu(self.gate(h)) * self.up(h))
         return y
