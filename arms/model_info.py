@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
+from .engine.draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, TOKENIZER_SHA256
 from .engine.gguf import GgufError, GgufFile
 from .engine.tokenizer import TokenizerError
 from .engine.vocabulary import read_vocabulary
-from .errors import ArmError
 from .model_registry import REGISTRY
+from .training_receipt import read_document
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,8 @@ class ModelInfo:
     """Field -> sha256; empty when the tokenizer is not supported."""
     template_sha256: str | None
     licence: str | None
+    champion_sha256: str | None
+    """Of a feature draft: the model it was made for, whose tokenizer it speaks."""
     receipt: dict[str, Any] | None
     """Content of ``NAME.receipt.json`` beside the file: how a draft was made."""
     receipt_sha256: str | None
@@ -62,17 +63,20 @@ def describe(file: GgufFile) -> ModelInfo:
         mix[tensor.type]["values"] += values
         mix[tensor.type]["bytes"] += tensor.bytes
     problem, tokenizer, tokenizer_sha256, count = None, dict[str, str](), None, None
+    made_for = _text(file.metadata, CHAMPION_SHA256) if architecture == FEATURE_ARCHITECTURE else None
     try:
-        file.require_loadable()
+        if made_for is None:
+            file.require_loadable()
     except GgufError as error:
         problem = str(error)
     try:
         vocabulary = read_vocabulary(file.metadata)
         tokenizer, tokenizer_sha256, count = vocabulary.identity, vocabulary.sha256, len(vocabulary.tokens)
     except TokenizerError as error:
-        problem = problem or f"{file.path}: {error}"
+        problem = problem or (None if made_for else f"{file.path}: {error}")
+        tokenizer_sha256 = _text(file.metadata, TOKENIZER_SHA256)
     template = file.metadata.get("tokenizer.chat_template")
-    receipt, receipt_sha256 = _receipt(file.path)
+    receipt, receipt_sha256 = read_document(file.path) or (None, None)
     known = next((m for m in REGISTRY.values() if m.bytes == file.bytes and m.sha256 == file.sha256), None)
     return ModelInfo(
         path=str(file.path),
@@ -93,6 +97,7 @@ def describe(file: GgufFile) -> ModelInfo:
         tokenizer=tokenizer,
         template_sha256=hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else None,
         licence=_text(file.metadata, "general.license") or (known.licence if known else None),
+        champion_sha256=made_for,
         receipt=receipt,
         receipt_sha256=receipt_sha256,
         problem=problem,
@@ -111,20 +116,3 @@ def _text(metadata: Mapping[str, Any], key: str) -> str | None:
 def _whole(metadata: Mapping[str, Any], key: str) -> int | None:
     value = metadata.get(key)
     return value if type(value) is int else None
-
-
-def _receipt(model: Path) -> tuple[dict[str, Any] | None, str | None]:
-    path = model.with_suffix(".receipt.json")
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return None, None
-    except OSError as error:
-        raise ArmError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        value = json.loads(raw)
-    except ValueError as error:
-        raise ArmError(f"{path}: not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ArmError(f"{path}: not a JSON object")
-    return value, hashlib.sha256(raw).hexdigest()

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .bundled_models import BUNDLED, bundled, require_receipt
+from .engine.draft_keys import FEATURE_ARCHITECTURE, TOKENIZER_SHA256
 from .engine.gguf import GgufError, GgufFile, read_gguf
+from .engine.hyperparameters import UnsupportedModel
 from .engine.template import ChatTemplate, TemplateError, choose_mark, mark_specials
 from .engine.tokenizer import Tokenizer
 from .errors import ArmError
@@ -21,19 +23,8 @@ from .model_registry import REGISTRY
 if TYPE_CHECKING:
     from .engine.engine import NativeEngine
 
-PACKAGE = __name__.rsplit(".", 2)[0]
 PROBE = "draftgateanswer"
 """Stands for an earlier answer when the text between two turns is looked for."""
-
-
-def bundled() -> dict[str, Path]:
-    """Name -> path of the models that come with the package."""
-    try:
-        folder = resources.files(f"{PACKAGE}.fixtures") / "models"
-        files = [Path(str(entry)) for entry in folder.iterdir()] if folder.is_dir() else []
-    except (ModuleNotFoundError, OSError):
-        files = []
-    return {path.stem: path for path in sorted(files) if path.suffix == ".gguf"}
 
 
 def names() -> list[str]:
@@ -52,6 +43,8 @@ def resolve(name_or_path: str | Path) -> Path:
         return by_name
     if text in REGISTRY:
         raise ArmError(f"model {text} is not on this machine; get it with: draftgate models pull {text}")
+    if text in BUNDLED:
+        raise ArmError(f"model {text} comes with draftgate, but this installation lacks it; install draftgate again")
     path = Path(text).expanduser()
     if path.exists():
         return path
@@ -169,11 +162,13 @@ def load_model(path_or_name: str | Path, *, threads: int | None = None, kernel: 
     """Read, check and load a model for the bundled engine; downloads nothing.
 
     ``threads``: None lets the engine choose. ``kernel``: ``portable``, ``avx2`` or ``avx512`` to force one. Raises
-    ArmError and its kinds (GgufError, TokenizerError, TemplateError), each naming the file and what is wrong.
+    ArmError and its kinds (GgufError, TokenizerError, TemplateError), each naming the file and what is wrong, and
+    IntegrityError (exit code 5) for a bundled file that is not the one its receipt describes.
     """
     from .engine.engine import NativeEngine
 
     file = read_gguf(resolve(path_or_name))
+    require_receipt(file)
     file.require_loadable()
     tokenizer = Tokenizer.from_gguf(file)
     template = load_template(file, tokenizer)
@@ -188,11 +183,18 @@ def load_draft(
 ) -> Model:
     """A draft of either kind for ``champion``: a model of its own, or a feature draft on the champion's hidden states.
 
-    Raises as `load_model`, and UnsupportedModel for a feature draft that was made for another champion.
+    Raises as `load_model`, and UnsupportedModel for a feature draft made for another champion or tokenizer.
     """
-    from .engine.feature import ARCHITECTURE, FeatureEngine
+    from .engine.feature import FeatureEngine
 
     file = read_gguf(resolve(path_or_name))
-    if file.architecture != ARCHITECTURE:
+    if file.architecture != FEATURE_ARCHITECTURE:
         return load_model(path_or_name, threads=threads, kernel=kernel)
+    require_receipt(file)
+    spoken = file.metadata.get(TOKENIZER_SHA256)
+    if spoken is not None and spoken != champion.tokenizer.sha256:
+        raise UnsupportedModel(
+            f"{file.path}: made for a tokenizer with sha256 {str(spoken)[:12]}…, the champion's has "
+            f"{champion.tokenizer.sha256[:12]}…; distill a draft for this champion"
+        )
     return Model(FeatureEngine.over(file, champion.engine), champion.tokenizer, champion.template, file)

@@ -104,10 +104,10 @@ def _strict(raw: Any, champion: str | None, draft: str | None) -> dict[str, Any]
     if hit is not None:
         raise PlanError(f"{hit}: a frozen plan holds values, not interpolation (${{…}})")
     try:
-        if champion is not None:
-            OmegaConf.update(raw, "champion", {"name": champion}, force_add=True)
-        if draft is not None:
-            OmegaConf.update(raw, "draft", {"name": draft}, force_add=True)
+        for which, given in (("champion", champion), ("draft", draft)):
+            said = given if given is not None else raw.get(which)
+            if isinstance(said, str):  # a plan may say `draft: NAME` for `draft: {name: NAME}`
+                OmegaConf.update(raw, which, {"name": said}, force_add=True)
         merged = OmegaConf.merge(OmegaConf.structured(PlanConf), raw)
         missing = sorted(OmegaConf.missing_keys(merged))
         if missing:

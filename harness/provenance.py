@@ -17,8 +17,8 @@ def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, A
     """
     if draft is None:
         return None
-    from ..arms.distill.receipt import read, receipt_path
     from ..arms.errors import ArmError
+    from ..arms.training_receipt import read, receipt_path
     from ..strata.load import data_folder
 
     if not receipt_path(draft).is_file():

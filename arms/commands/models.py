@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -30,9 +31,14 @@ def run(args: argparse.Namespace, services: Any) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from ..bundled_models import bundled
     from ..model_cache import cached_path, is_cached
     from ..model_registry import REGISTRY
-    from ..models import bundled
+    from ..training_receipt import read_document
+
+    def licence(path: Path) -> str:
+        found = read_document(path)
+        return str(found[0].get("licence") or "") if found else ""
 
     rows: list[dict[str, Any]] = [
         {
@@ -41,7 +47,7 @@ def _list(args: argparse.Namespace) -> int:
             "here": True,
             "bytes": path.stat().st_size,
             "path": str(path),
-            "licence": "",
+            "licence": licence(path),
         }
         for name, path in bundled().items()
     ]
@@ -109,6 +115,7 @@ def _inspect(args: argparse.Namespace) -> int:
         "tokenizer sha256": info.tokenizer_sha256 or "unsupported tokenizer",
         "template sha256": info.template_sha256 or "no chat template",
         "licence": info.licence or "not stated in the file",
+        "draft of": f"the champion with sha256 {info.champion_sha256}" if info.champion_sha256 else None,
         "receipt": _printable(json.dumps(info.receipt)) if info.receipt is not None else "none beside the file",
         "usable": "yes" if info.problem is None else f"no: {info.problem}",
     }

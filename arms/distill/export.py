@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..engine.draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS, OUTPUT_ROWS, TOKENIZER_SHA256
 from .feature_model import FeatureDraft
 from .llama_model import Block, Llama
 
-FEATURE_ARCHITECTURE = "draftgate-feature"
 Quantisation = gguf.GGMLQuantizationType
 
 
@@ -73,9 +73,9 @@ def write_feature(
     temporary = path.with_name(path.name + ".part")
     writer = gguf.GGUFWriter(temporary, FEATURE_ARCHITECTURE)
     _describe(writer, module.shape, 1, path.stem, licence)
-    writer.add_string("draftgate.champion_sha256", champion_sha256)
-    writer.add_string("draftgate.tokenizer_sha256", tokenizer_sha256)
-    writer.add_array("draftgate.head_rows", [int(r) for r in rows])
+    writer.add_string(CHAMPION_SHA256, champion_sha256)
+    writer.add_string(TOKENIZER_SHA256, tokenizer_sha256)
+    writer.add_array(HEAD_ROWS, [int(r) for r in rows])
     _add(writer, "feature_norm.weight", module.feature_norm, kind)
     _add(writer, "embedding_norm.weight", module.embedding_norm, kind)
     _add(writer, "fusion.weight", module.fusion.weight, kind)
@@ -103,7 +103,7 @@ def write_llama(
     for key, value in tokenizer_metadata.items():
         _add_field(writer, key, value)
     if rows is not None:
-        writer.add_array("draftgate.output_rows", [int(r) for r in rows])
+        writer.add_array(OUTPUT_ROWS, [int(r) for r in rows])
     _add(writer, "token_embd.weight", module.embedding.weight, kind)
     for index, block in enumerate(module.blocks):
         assert isinstance(block, Block)

@@ -1,53 +1,15 @@
-"""The provenance receipt beside every trained file: what it was made from, by what, and how long it took."""
+"""Writing the provenance receipt beside a trained file; what it holds: `arms/training_receipt.py`."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from ..errors import ArmError
-
-FORMAT = "draftgate-training-receipt/1"
-
-
-@dataclass(frozen=True)
-class TrainingReceipt:
-    kind: str
-    """feature, independent, or champion."""
-    file_sha256: str
-    file_bytes: int
-    licence: str
-    tokenizer_sha256: str
-    prompt_set_sha256: str
-    """Templates, topics and weights the prompts were made of (`prompts.py`)."""
-    contamination_sha256: str
-    """The hash set the prompts were filtered by (`contamination.py`)."""
-    contamination_dropped: int
-    corpus_sha256: str
-    code_sha256: str
-    """All of arms/distill as shipped."""
-    seed: int
-    answer_tokens: int
-    steps: int
-    generation_s: float
-    training_s: float
-    final_loss: float
-    champion_sha256: str = ""
-    """The model whose text and probabilities were learned; empty for none."""
-    champion_licence: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
-    """Held-out figures at the end of training."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    format: str = FORMAT
-
-
-def receipt_path(model: Path) -> Path:
-    return model.with_name(model.stem + ".receipt.json")
+from ..training_receipt import FORMAT, TrainingReceipt, read, receipt_path
 
 
 def code_sha256() -> str:
@@ -67,17 +29,4 @@ def write(model: Path, receipt: TrainingReceipt) -> Path:
     return path
 
 
-def read(model: Path) -> TrainingReceipt:
-    """The receipt beside ``model``. Raises ArmError when it is missing, malformed or of another version."""
-    path = receipt_path(model)
-    try:
-        if path.stat().st_size > 1_000_000:
-            raise ArmError(f"{path}: a receipt is never this large")
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if values.get("format") != FORMAT:
-            raise ArmError(f"{path}: format {values.get('format')!r}, this version reads {FORMAT!r}")
-        return TrainingReceipt(**values)
-    except FileNotFoundError as error:
-        raise ArmError(f"{path} is missing: this file's training is not documented") from error
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ArmError(f"{path} is not a readable receipt: {error}") from error
+__all__ = ["FORMAT", "TrainingReceipt", "code_sha256", "read", "receipt_path", "write"]

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from . import _native
 from .contract import CacheMisuse, ContextFull, EngineIdentity, Logits, NonFinite, Rows
+from .draft_keys import OUTPUT_ROWS
 from .gguf import GgufFile, read_gguf
-from .hyperparameters import OUTPUT_ROWS, Hyperparameters, UnsupportedModel, output_ids, read_hyperparameters
+from .hyperparameters import Hyperparameters, UnsupportedModel, output_ids, read_hyperparameters
 
 ARITHMETIC = "draftgate-arithmetic/1"
 KERNEL_VARIABLE = "DRAFTGATE_KERNEL"

@@ -15,13 +15,11 @@ import numpy.typing as npt
 
 from . import _native
 from .contract import CacheMisuse, Logits, NonFinite, Rows
+from .draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS
 from .engine import ROW_CODES, Hidden, NativeEngine, NativeTransaction
 from .gguf import LOADABLE_TYPES, GgufFile
 from .hyperparameters import Hyperparameters, Keys, UnsupportedModel, output_ids
 
-ARCHITECTURE = "draftgate-feature"
-HEAD_ROWS = "draftgate.head_rows"
-CHAMPION = "draftgate.champion_sha256"
 TENSORS = ("fusion.weight", "feature_norm.weight", "embedding_norm.weight", "output_norm.weight")
 
 
@@ -34,9 +32,9 @@ class FeatureEngine(NativeEngine):
 
         Raises UnsupportedModel for a file that is no such draft, is malformed, or was made for another champion.
         """
-        if file.architecture != ARCHITECTURE:
+        if file.architecture != FEATURE_ARCHITECTURE:
             raise UnsupportedModel(f"{file.path}: architecture {file.architecture[:40]!r} is no feature draft")
-        bound = file.metadata.get(CHAMPION)
+        bound = file.metadata.get(CHAMPION_SHA256)
         if bound != champion.file.sha256:
             raise UnsupportedModel(
                 f"{file.path} was made for the champion with sha256 {str(bound)[:12]}…, not for {champion.file.path} "

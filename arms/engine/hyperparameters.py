@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ArmError
+from .draft_keys import OUTPUT_ROWS
 from .gguf import GgufFile
 
 MAX_CONTEXT = 1 << 20
-OUTPUT_ROWS = "draftgate.output_rows"
-"""Metadata key of a draft that speaks part of its vocabulary: the token of each row of output.weight."""
 PER_LAYER = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
 WHOLE_MODEL = ("token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight")
 

@@ -35,6 +35,12 @@ def test_a_confirmatory_timing_plan_has_its_control_arms() -> None:
     assert arms["slowed_dummy"]["slowdown"] == 0.05
 
 
+def test_a_draft_may_be_a_name_alone() -> None:
+    plan = compose_plan(["arms=neural", "draft=smollm2-draft"]).confirmatory
+    assert plan["draft"] == {"name": "smollm2-draft"} and plan_problems(plan) == []
+    assert compose_plan(["draft=smollm2-draft"], draft="x.gguf").confirmatory["draft"] == {"name": "x.gguf"}
+
+
 REFUSED = {
     "+schedule.bogus=1": "bogus",
     "schedule.bogus=1": "bogus",

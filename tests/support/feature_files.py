@@ -8,16 +8,22 @@ from typing import Any
 import gguf
 import numpy as np
 import numpy.typing as npt
-from draftgate.arms.engine.feature import ARCHITECTURE, CHAMPION, HEAD_ROWS
+from draftgate.arms.engine.draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS, TOKENIZER_SHA256
 
 Array = npt.NDArray[Any]
 
 
 def write_feature_draft(
-    path: Path, champion_sha256: str, width: int, rows: list[int], heads: int = 4, seed: int = 0
+    path: Path,
+    champion_sha256: str,
+    width: int,
+    rows: list[int],
+    heads: int = 4,
+    seed: int = 0,
+    tokenizer_sha256: str | None = None,
 ) -> Path:
     rng = np.random.default_rng(seed)
-    writer = gguf.GGUFWriter(str(path), ARCHITECTURE)
+    writer = gguf.GGUFWriter(str(path), FEATURE_ARCHITECTURE)
     writer.add_block_count(1)
     writer.add_context_length(256)
     writer.add_embedding_length(width)
@@ -25,7 +31,9 @@ def write_feature_draft(
     writer.add_head_count(heads)
     writer.add_head_count_kv(heads // 2)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_string(CHAMPION, champion_sha256)
+    writer.add_string(CHAMPION_SHA256, champion_sha256)
+    if tokenizer_sha256 is not None:
+        writer.add_string(TOKENIZER_SHA256, tokenizer_sha256)
     writer.add_array(HEAD_ROWS, rows)
     key = width // 2
     shapes = {
@@ -49,7 +57,7 @@ def reference_states(path: Path, features: Array, embeddings: Array) -> Array:
     """States [n, d] of the draft over the pairs (features[i], embeddings[i]), all from place 0."""
     reader = gguf.GGUFReader(str(path))
     w = {t.name: np.array(t.data, np.float64).reshape([int(n) for n in reversed(t.shape)]) for t in reader.tensors}
-    heads = int(reader.fields[f"{ARCHITECTURE}.attention.head_count"].contents())
+    heads = int(reader.fields[f"{FEATURE_ARCHITECTURE}.attention.head_count"].contents())
     n, d = features.shape
     dims, kv = d // heads, heads // 2
 

@@ -43,6 +43,22 @@ class Shape:
     seed: int = 0
     poison: dict[str, float] = field(default_factory=dict)
     """Tensor name -> value planted in the middle of an F32 or F16 tensor."""
+    speaks: bool = False
+    """A tokenizer of bytes, one merge and an end token (vocabulary 258), a licence and a chat template."""
+
+
+def _speak(writer: gguf.GGUFWriter) -> None:
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [b for b in range(256) if b not in printable]
+    characters = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(hidden)}
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*(characters[b] for b in range(256)), "th", "<|im_end|>"])
+    writer.add_token_types([1] * 257 + [3])
+    writer.add_token_merges(["t h"])
+    writer.add_eos_token_id(257)
+    writer.add_license("apache-2.0")
+    writer.add_chat_template("{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>\n{% endfor %}"
+                             "{% if add_generation_prompt %}assistant: {% endif %}")  # fmt: skip
 
 
 def write_model(path: Path, shape: Shape) -> Path:
@@ -67,7 +83,10 @@ def write_model(path: Path, shape: Shape) -> Path:
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(shape.linear_factor)
     writer.add_tokenizer_model("gpt2")
-    writer.add_token_list([f"t{i}" for i in range(shape.vocabulary)])
+    if shape.speaks:
+        _speak(writer)
+    else:
+        writer.add_token_list([f"t{i}" for i in range(shape.vocabulary)])
 
     def add(name: str, rows: int, columns: int, kind: str, scale: float = 1.0, mean: float = 0.0) -> None:
         size = (columns,) if rows == 0 else (rows, columns)
