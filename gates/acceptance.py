@@ -80,17 +80,20 @@ class Survival:
 
     def frame(self) -> pd.DataFrame:
         """Tidy: a row per curve and position."""
-        columns = ("estimate", "lower", "upper", "band_lower", "band_upper", "at_risk")
-        parts = [
-            pd.DataFrame({
-                "arm": c.arm, "stratum": c.stratum, "estimand": c.estimand, "weighting": c.weighting, "source":
-                c.source,
-                "position": np.arange(1, len(c.estimate) + 1), **{k: getattr(c, k) for k in columns}, "clusters":
-                c.clusters,
-            })
-            for c in self.curves
-        ]  # fmt: skip
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        if not self.curves:
+            return pd.DataFrame()
+        sizes = [len(c.estimate) for c in self.curves]
+        once = {
+            k: np.repeat(np.array([getattr(c, k) for c in self.curves], dtype=object), sizes)
+            for k in ("arm", "stratum", "estimand", "weighting", "source")
+        }
+        each = {
+            k: np.concatenate([getattr(c, k) for c in self.curves])
+            for k in ("estimate", "lower", "upper", "band_lower", "band_upper", "at_risk")
+        }
+        position = np.concatenate([np.arange(1, n + 1) for n in sizes])
+        clusters = np.repeat([c.clusters for c in self.curves], sizes)
+        return pd.DataFrame({**once, "position": position, **each, "clusters": clusters})
 
 
 def survival(

@@ -20,7 +20,9 @@ def entropy_calibration(rounds: pd.DataFrame, bins: int = 10, confidence: float 
     """
     parts = []
     if len(rounds) and {"entropy", "tested", "accepted"} <= set(rounds.columns):
-        for arm, mine in rounds.groupby("arm", observed=True, sort=True):
+        kept = ["arm", "stratum", cluster_column(rounds), "tested", "accepted", "entropy"]
+        told = np.fromiter((e is not None and len(e) > 0 for e in rounds["entropy"]), bool, len(rounds))
+        for arm, mine in rounds.loc[told, kept].groupby("arm", observed=True, sort=True):
             table = _one(mine, bins, 1 - confidence)
             if table is not None:
                 parts.append(table.assign(arm=str(arm)))
@@ -28,10 +30,8 @@ def entropy_calibration(rounds: pd.DataFrame, bins: int = 10, confidence: float 
 
 
 def _one(rounds: pd.DataFrame, bins: int, alpha: float) -> pd.DataFrame | None:
-    length = np.array([len(e) if e is not None else 0 for e in rounds["entropy"]])
-    if not length.sum():
-        return None
-    value = np.concatenate([np.asarray(e, float) for e, n in zip(rounds["entropy"], length, strict=True) if n])
+    length = np.array([len(e) for e in rounds["entropy"]])
+    value = np.concatenate(list(rounds["entropy"])).astype(float)
     position = np.arange(len(value)) - np.repeat(np.cumsum(length) - length, length)
     tested = np.repeat(rounds["tested"].to_numpy(int), length) > position
     accepted = np.repeat(rounds["accepted"].to_numpy(int), length) > position

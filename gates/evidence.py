@@ -66,6 +66,10 @@ class Evidence:
     """How intervals of paired means are made; others are for the multiverse."""
     given: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
     """Pairs by (arm, baseline, column) made without tables: the decision card's simulations."""
+    root: Path | None = None
+    """The run directory it was read from, resolved; None for evidence that was made."""
+    known_pairs: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Pairs already made of these requests (`gates.pairs`), by what they depend on besides."""
 
     @property
     def candidate(self) -> str:
@@ -110,7 +114,10 @@ class Evidence:
         return cls(plan, "", NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
 
     def replace(self, **changes: Any) -> Evidence:
-        return dataclasses.replace(self, **changes)
+        changed = dataclasses.replace(self, **changes)
+        if not changes.keys() & {"requests", "given"}:
+            changed.known_pairs.update(self.known_pairs)
+        return changed
 
 
 def warm(rows: pd.DataFrame) -> pd.DataFrame:
@@ -179,6 +186,7 @@ def _load(root: Path) -> Evidence:
         decision_card=card,
         outputs=PrivateOutputs(root),
         table_problems=tuple(problems),
+        root=root.resolve(),
         **frames,
     )
 

@@ -26,7 +26,7 @@ def judge(run_dir: Path | str) -> Verdict:
     """The verdict of a finished run. Raises EvidenceError when unreadable, IncompleteRun before its end."""
     evidence = load_evidence(run_dir)
     try:
-        return judge_evidence(evidence)
+        return dataclasses.replace(judge_evidence(evidence), evidence=evidence)
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # outside any gate: the plan itself is misshapen
         raise IntegrityError(
             f"{run_dir}: no verdict can be reached on this plan ({type(error).__name__}: {str(error)[:80]}); "

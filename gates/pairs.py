@@ -54,6 +54,18 @@ def paired(
     """
     if (arm, baseline, column) in evidence.given:
         return evidence.given[arm, baseline, column]  # type: ignore[no-any-return]
+    if group is not None:
+        return _paired(evidence, arm, baseline, column, per_token, group)
+    key = (arm, baseline, column, per_token, evidence.greedy, evidence.with_excluded)
+    known = evidence.known_pairs
+    if key not in known:
+        known[key] = _paired(evidence, arm, baseline, column, per_token, None)
+    return known[key]  # type: ignore[no-any-return]
+
+
+def _paired(
+    evidence: Evidence, arm: str, baseline: str, column: str, per_token: bool, group: pd.Series | None
+) -> Paired:
     frame = evidence.requests
     needed = {"arm", "stratum", "prompt_id", "block", column}
     if not needed <= set(frame.columns):

@@ -60,6 +60,9 @@ class Verdict:
     """Results had been seen before an amendment: said wherever the verdict appears."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """JSON values: decision_card, multiverse, self_check, not_shown, deviations, …"""
+    evidence: Any = field(default=None, repr=False, compare=False)
+    """What it was reached on (`gates.evidence.Evidence`), where that was read from a directory: a report of the same
+    run need not read it again. No part of the verdict."""
 
     @property
     def exit_code(self) -> int:

@@ -77,7 +77,7 @@ def _acceptance(seen: Seen) -> Answer:
     rounds = seen.records.table("rounds")
     if rounds.empty:
         return False, "no round is recorded"
-    proposing = rounds[(rounds["arm"] == seen.records.candidate) & (rounds["proposed"] > 0)]
+    proposing = rounds.loc[(rounds["arm"] == seen.records.candidate) & (rounds["proposed"] > 0), ["stratum"]]
     asked = len(seen.records.strata)
     return (
         not proposing.empty,

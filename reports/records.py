@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ..gates.evidence import Evidence, load_evidence
+from ..gates.result import Verdict
 from .stated import stated
 
 
@@ -50,6 +51,13 @@ class RunRecords:
         return frame
 
 
-def load_records(run_dir: Path) -> RunRecords:
-    """Reads a run directory. Raises EvidenceError (2) for what is not one, IncompleteRun (6) before its end."""
-    return RunRecords(Path(run_dir), load_evidence(run_dir))
+def load_records(run_dir: Path, verdict: Verdict | None = None) -> RunRecords:
+    """Reads a run directory, unless ``verdict`` was reached on just that directory and brings what it was reached on.
+
+    Raises EvidenceError (2) for what is not one, IncompleteRun (6) before its end.
+    """
+    path = Path(run_dir)
+    seen = verdict.evidence if verdict is not None else None
+    if isinstance(seen, Evidence) and seen.root is not None and seen.root == path.resolve():
+        return RunRecords(path, seen)
+    return RunRecords(path, load_evidence(path))

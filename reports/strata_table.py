@@ -83,7 +83,7 @@ def strata_table(records: RunRecords, verdict: Verdict) -> StrataTable:
     axis = axis_of(list(found.values()))
     quality = {str(r.get("stratum")): r for g in verdict.gates if g.id == "quality" for r in g.per_stratum}
     rounds, requests = records.table("rounds"), records.table("requests")
-    mine = rounds[rounds["arm"] == records.candidate] if not rounds.empty else rounds
+    mine = rounds.loc[(rounds["arm"] == records.candidate).to_numpy(), ["stratum", "proposed", "accepted", "emitted"]]
     asked = requests[requests["arm"] == records.candidate] if not requests.empty else requests
     weights = records.evidence.weights()
     rows = []

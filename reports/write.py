@@ -32,7 +32,7 @@ def write_reports(run_dir: Path, verdict: Verdict, *, key: Path | None = None, c
     IncompleteRun where there is nothing to report.
     """
     root = Path(run_dir)
-    records = load_records(root)
+    records = load_records(root, verdict)
     written = [write_text(root / "junit.xml", render_junit(verdict))]
     page = build_page(records, verdict)
     written += [

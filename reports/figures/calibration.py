@@ -22,7 +22,7 @@ ABOUT = (
 
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     rounds = records.table("rounds")
-    table = entropy_calibration(rounds[rounds["proposed"] > 0]) if len(rounds) else pd.DataFrame()
+    table = entropy_calibration(rounds) if len(rounds) else pd.DataFrame()
     if table.empty:
         raise CannotDraw("no arm of this run proposes by a distribution, so there is no entropy to compare with")
     fig = style.figure(3.9)

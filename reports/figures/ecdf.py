@@ -24,17 +24,23 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     if pairs.empty or not arms:
         raise CannotDraw("no request of a candidate arm has its champion-alone counterpart")
     strata = [s for s in records.strata if s in set(pairs["stratum"])]
-    columns = style.columns_for(len(strata) + 1)
-    fig = style.figure(1.5 * -(-(len(strata) + 1) // columns) + 0.55)
     low, high = np.quantile(pairs["speedup"], [0.002, 0.998])
     low, high = min(low, 0.8) / 1.03, max(high, 1.25) * 1.03
-    axes = style.grid_of(fig, len(strata) + 1, columns, sharex=True, sharey=True)
+    fig, axes = style.small_multiples(len(strata) + 1)
+    axes[0].set_xscale("log")
+    axes[0].set_xlim(low, high)
+    axes[0].set_ylim(0, 1)
+    ticks = [t for t in (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0) if low <= t <= high]
+    axes[0].set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axes[0].set_xticks([], minor=True)
+    axes[0].set_yticks([0, 0.5, 1.0], ["0", "½", "1"])
+    parts = {key: part.to_numpy() for key, part in pairs.groupby(["stratum", "arm"], observed=True)["speedup"]}
     for place, (ax, stratum) in enumerate(zip(axes, [None, *strata], strict=True)):
         ax.axvspan(low, 1 / 1.1, color=style.VERMILLION, alpha=0.09, linewidth=0)
         ax.axvline(1.0, color=style.SOFT, linewidth=0.9, dashes=(3, 2))
-        here = pairs if stratum is None else pairs[pairs["stratum"] == stratum]
         for arm in arms:
-            x, share = steps(here.loc[here["arm"] == arm, "speedup"].to_numpy())
+            mine = [part for (s, a), part in parts.items() if a == arm and stratum in (None, s)]
+            x, share = steps(np.concatenate(mine) if mine else np.empty(0))
             how = style.look(arm, records.arms)
             ax.step(
                 x,
@@ -45,17 +51,10 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
                 linewidth=1.4,
                 label=style.name(arm) if place == 0 else None,
             )
-        ax.set_title("all strata" if stratum is None else style.name(stratum), fontsize=8.5)
-        ax.set_xscale("log")
-        ax.set_xlim(low, high)
-        ax.set_ylim(0, 1)
-        ticks = [t for t in (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0) if low <= t <= high]
-        ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-        ax.set_xticks([], minor=True)
-        ax.set_yticks([0, 0.5, 1.0], ["0", "½", "1"])
-    fig.supxlabel("speed-up of a request (logarithmic; shaded: more than 10 % slower)", fontsize=9)
-    fig.supylabel("share of requests", fontsize=9)
-    fig.legend(loc="outside upper right", ncols=len(arms))
+        ax.set_title("all strata" if stratum is None else style.name(stratum), fontsize=8.2)
+    style.label_all(
+        fig, "speed-up of a request (logarithmic; shaded: more than 10 % slower)", "share of requests", len(arms)
+    )
     return Sketch(fig, _tidy(pairs, arms), _caption(pairs, arms), _alt(pairs, arms), ("measured",))
 
 

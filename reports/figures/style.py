@@ -101,6 +101,30 @@ def grid_of(fig: Figure, panels: int, columns: int, **shared: Any) -> list[Axes]
     return axes[:panels]
 
 
+def small_multiples(panels: int) -> tuple[Figure, list[Axes]]:
+    """Equal panels that share both axes, with fixed margins: nothing in them needs a layout to be searched for.
+
+    Limits, scale and ticks are common, so set them on the first panel before anything is drawn.
+    """
+    columns = columns_for(panels)
+    rows = -(-panels // columns)
+    height = 1.5 * rows + 0.6
+    fig = Figure(figsize=(WIDTH, height))
+    axes = grid_of(fig, panels, columns, sharex=True, sharey=True)
+    fig.subplots_adjust(
+        left=0.55 / WIDTH, right=1 - 0.06 / WIDTH, bottom=0.5 / height, top=1 - 0.52 / height, wspace=0.1, hspace=0.42
+    )
+    return fig, axes
+
+
+def label_all(fig: Figure, x: str, y: str, legend_columns: int) -> None:
+    """Common axis labels and the legend in the margins of `small_multiples`."""
+    _, height = fig.get_size_inches()
+    fig.text(0.5, 0.08 / height, x, ha="center", va="bottom", fontsize=9)
+    fig.text(0.05 / WIDTH, 0.5, y, ha="left", va="center", rotation="vertical", fontsize=9)
+    fig.legend(loc="upper right", ncols=legend_columns, bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+
+
 def variables(dark: bool) -> str:
     """CSS declarations of all colours for one scheme."""
     return " ".join(f"{variable}: {dark_value if dark else light};" for variable, light, dark_value in COLOURS.values())

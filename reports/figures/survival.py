@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ...gates.acceptance import Curve, Survival, survival
+from ...gates.fixed_k import COLUMNS as FIXED_K_COLUMNS
 from ...gates.result import Verdict
 from ..records import RunRecords
 from . import style
@@ -22,34 +23,34 @@ ABOUT = (
     "counted. Shaded: 95 % band, simultaneous over positions, by prompt."
 )
 RESAMPLES = 400
+COLUMNS = (*FIXED_K_COLUMNS, "emitted")
+"""All that survival reads of the table of rounds."""
 
 
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     """One panel for all strata and one for each, round-weighted."""
     rounds = records.table("rounds")
-    arms = [a["name"] for a in records.plan.get("arms", []) if a.get("kind") != "champion_alone"]
-    rounds = rounds[rounds["arm"].isin(arms)] if len(rounds) else rounds
+    arms = [a["name"] for a in records.plan["arms"] if a.get("kind") != "champion_alone"]
+    if rounds.empty or not arms:
+        raise CannotDraw("no arm of this run proposed anything")
+    rounds = rounds.loc[rounds["arm"].isin(arms).to_numpy(), [c for c in COLUMNS if c in rounds]]
     if rounds.empty or not rounds["proposed"].max():
         raise CannotDraw("no arm of this run proposed anything")
     shadow = records.table("shadow")
     found = survival(rounds, RESAMPLES, np.random.default_rng(0), shadow=shadow if len(shadow) else None)
     strata = [s for s in records.strata if any(c.stratum == s for c in found.curves)]
     panels = ["*", *strata] if len(strata) > 1 else strata
-    columns = style.columns_for(len(panels))
-    fig = style.figure(1.5 * -(-len(panels) // columns) + 0.6)
-    axes = style.grid_of(fig, len(panels), columns, sharex=True, sharey=True)
+    fig, axes = style.small_multiples(len(panels))
     last = max((len(c.estimate) for c in found.curves), default=1)
+    axes[0].set_ylim(0, 1.02)
+    axes[0].set_xlim(0.7, last + 0.3)
+    axes[0].set_xticks(range(1, last + 1))
+    axes[0].set_yticks([0, 0.5, 1.0], ["0", "½", "1"])
     for place, (ax, stratum) in enumerate(zip(axes, panels, strict=True)):
         for arm in arms:
             panel(ax, found, arm, stratum, records.arms, label=style.name(arm) if place == 0 else None)
-        ax.set_title("all strata" if stratum == "*" else style.name(stratum), fontsize=8.5)
-        ax.set_ylim(0, 1.02)
-        ax.set_xlim(0.7, last + 0.3)
-        ax.set_xticks(range(1, last + 1))
-        ax.set_yticks([0, 0.5, 1.0], ["0", "½", "1"])
-    fig.supxlabel("proposal position i", fontsize=9)
-    fig.supylabel("share of blocks surviving to i", fontsize=9)
-    fig.legend(loc="outside upper right", ncols=max(1, len(arms)))
+        ax.set_title("all strata" if stratum == "*" else style.name(stratum), fontsize=8.2)
+    style.label_all(fig, "proposal position i", "share of blocks surviving to i", max(1, len(arms)))
     notes = f" Not estimated: {style.name('; '.join(found.notes))}." if found.notes else ""
     return Sketch(fig, found.frame(), ABOUT + notes, _alt(found, arms), ("measured", "derived"))
 

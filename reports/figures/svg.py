@@ -6,6 +6,7 @@ import io
 import re
 from html import escape
 
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from . import style
@@ -22,9 +23,7 @@ def inline_svg(fig: Figure, id: str, title: str, description: str) -> str:
 
     Ids are prefixed with the figure's own, so that several drawings share a page; role, title and description are set.
     """
-    text = io.StringIO()
-    fig.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    body = text.getvalue()
+    body = _svg(fig)
     body = body[body.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = _ID.sub(lambda m: f"{m[1]}{id}-{m[2]}", body)
@@ -39,6 +38,20 @@ def inline_svg(fig: Figure, id: str, title: str, description: str) -> str:
     )
     body = re.sub(r"<svg[^>]*>", lambda _: opening, body, count=1)
     return re.sub(r"\n\s*", "\n", body).strip()
+
+
+def _svg(fig: Figure) -> str:
+    """What ``fig.savefig`` writes, laid out once: it would walk through the whole drawing three times."""
+    text = io.StringIO()
+    canvas = FigureCanvasSVG(fig)
+    fig.dpi = 72  # SVG's own: the layout is made for what is drawn
+    engine = fig.get_layout_engine()
+    if engine is not None:
+        engine.execute(fig)
+        fig.set_layout_engine("none")
+    metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    canvas.print_svg(text, metadata=metadata)  # type: ignore[no-untyped-call]
+    return text.getvalue()
 
 
 def standalone_svg(inline: str) -> str:

@@ -58,7 +58,10 @@ def phases(records: RunRecords) -> pd.DataFrame:
     if requests.empty:
         return pd.DataFrame(columns=["arm", "phase", "seconds", "start", "whole_lower", "whole_upper"])
     warm = requests[requests["entry"] != "cold"]
-    sums = rounds[rounds["entry"] != "cold"].groupby("arm")[list(_IN_ROUNDS)].sum() if len(rounds) else pd.DataFrame()
+    sums = pd.DataFrame()
+    if len(rounds):
+        counted = rounds.loc[(rounds["entry"] != "cold").to_numpy(), ["arm", *_IN_ROUNDS]]
+        sums = counted.groupby("arm")[list(_IN_ROUNDS)].sum()
     rows = []
     for arm in dict.fromkeys(requests["arm"]):
         mine, all_mine = warm[warm["arm"] == arm], requests[requests["arm"] == arm]

@@ -111,3 +111,17 @@ def test_time_per_token_for_texts_of_two_lengths() -> None:
     frame.loc[frame["arm"] == "fast", "new_tokens"] = 20
     assert paired(evidence(frame), "fast", per_token=True).values["a"] == pytest.approx(-math.log(4))
     assert "no token" in str(paired(evidence(frame.assign(new_tokens=0)), "fast", per_token=True).problem("a"))
+
+
+def test_pairs_are_made_once_and_again_for_other_requests() -> None:
+    """What is remembered holds for the same requests, level and exclusions alone."""
+    first = evidence(requests())
+    assert paired(first, "fast") is paired(first.replace(method="median"), "fast")
+    slower = requests().assign(total_ns=lambda f: f["total_ns"] * np.where(f["arm"] == "fast", 4, 1))
+    for changed, factor in ((first.replace(requests=slower), 4.0), (first, 1.0)):
+        assert np.exp(paired(changed, "fast").values["a"]) == pytest.approx(0.5 * factor)
+    dropped = requests().assign(excluded=lambda f: np.where(f["block"] == 0, "steal", ""))
+    some = evidence(dropped)
+    assert np.isnan(paired(some, "fast").values["a"]).any()
+    assert not np.isnan(paired(some.replace(with_excluded=True), "fast").values["a"]).any()
+    assert paired(some, "champion_alone", "fast").values["a"].shape == (3, 2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -129,3 +131,43 @@ def test_a_stored_verdict_that_contradicts_the_records_is_exit_five(
     assert report.run(arguments(own_run.path), services) == 5
     assert "says GO, the records give INVALID" in capsys.readouterr().err
     assert "<title>INVALID" in (own_run.path / "report.html").read_text("utf-8")
+
+
+def test_gate_reads_the_tables_once(one_figure: None, own_run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    from draftgate.gates import evidence, judge
+    from draftgate.reports import records
+
+    read: list[Path] = []
+
+    def counted(run_dir: Path) -> evidence.Evidence:
+        read.append(run_dir)
+        return evidence._load(Path(run_dir))
+
+    monkeypatch.setattr(judge, "load_evidence", counted)
+    monkeypatch.setattr(records, "load_evidence", counted)
+    verdict = judge.judge(own_run.path)
+    write_reports(own_run.path, verdict)
+    assert read == [own_run.path]
+    write_reports(own_run.path, replace(verdict, evidence=None))
+    assert len(read) == 2
+
+
+def test_a_verdict_never_lends_its_evidence_to_another_directory(
+    one_figure: None, own_run: SyntheticRun, tmp_path: Path
+) -> None:
+    from draftgate.gates.judge import judge
+    from draftgate.reports.records import load_records
+    from support.synthetic_run import synthetic_run
+
+    other = synthetic_run(tmp_path / "other", strata=("code",), prompts=2, blocks=1, tokens=4)
+    assert load_records(other.path, judge(own_run.path)).plan_id == other.plan_id
+
+
+def test_gate_imports_no_library_it_does_not_use(own_run: SyntheticRun) -> None:
+    """Each of these takes as long to import as a sweep takes to judge."""
+    code = (
+        "import sys; from draftgate.harness.cli import main; main(['gate', sys.argv[1]]); "
+        "print(sorted(m for m in ('scipy.stats', 'statsmodels', 'torch', 'matplotlib.pyplot') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(own_run.path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
