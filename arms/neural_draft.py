@@ -75,7 +75,7 @@ class NeuralDraft:
         self.engine, self.chain, self.policy, self.truncation = engine, chain, policy, truncation
         self.stop_ids, self.longest, self.output_ids = stop_ids, longest, output_ids
         self.maximum = policy.maximum
-        self.course = policy.open()
+        self.course = policy.open(len(prompt))
         self.calls = self.forward_ns = 0
         self.state = chain.open(prompt)
         self.start = truncation.start(len(prompt), self.maximum) or 0

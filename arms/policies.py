@@ -6,7 +6,9 @@ kept*, and reads only what has been drawn and the rows it was drawn from. No sta
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .errors import ArmError
@@ -33,7 +35,7 @@ class Policy(Protocol):
     maximum: int
     """K: the most it can ask for."""
 
-    def open(self) -> PolicyState: ...
+    def open(self, prompt_tokens: int = 0) -> PolicyState: ...
 
 
 class _Base:
@@ -55,7 +57,7 @@ class _Base:
 class Fixed(_Base):
     """Always k."""
 
-    def open(self) -> PolicyState:
+    def open(self, prompt_tokens: int = 0) -> PolicyState:
         return _Base(self.maximum)
 
 
@@ -66,7 +68,7 @@ class HfHeuristic(_Base):
         super().__init__(maximum)
         self.start = start
 
-    def open(self) -> PolicyState:
+    def open(self, prompt_tokens: int = 0) -> PolicyState:
         return _HfState(self.maximum, self.start)
 
 
@@ -91,45 +93,64 @@ class Confidence(_Base):
         super().__init__(maximum)
         self.threshold = threshold
 
-    def open(self) -> PolicyState:
+    def open(self, prompt_tokens: int = 0) -> PolicyState:
         return self
 
     def go_on(self, drawn: int, probability: float, top: float, entropy: float) -> bool:
         return top >= self.threshold
 
 
+@dataclass(frozen=True)
+class Costs:
+    """Of one step of the draft, and of a verification of 0, 1, …, K proposals, all in one unit."""
+
+    context: int
+    """Tokens of prompt they were measured at."""
+    draft: float
+    verify: tuple[float, ...]
+
+
 class CostModel(_Base):
     """k that maximises expected tokens per unit of time, from frozen costs and the acceptance seen in this request.
 
-    ``draft``: cost of one draft step; ``verify``: cost of a verification of 0, 1, …, K proposals, all in one unit.
+    ``costs``: by rising length of the prompt, read between two of them linearly and beyond the ends as at the ends.
     Acceptance a is (accepted + prior weight * prior) / (tested + prior weight); a block of k emits
     1 + a + … + a^k tokens on average and costs verify[k] + k * draft. k = 0 wins where nothing else pays; every
     ``explore``-th round then still asks for one token, so that acceptance goes on being seen (0: never).
     """
 
-    def __init__(self, draft: float, verify: Sequence[float], prior: float, weight: float, explore: int) -> None:
-        super().__init__(len(verify) - 1)
-        self.draft, self.verify = draft, tuple(verify)
-        self.prior, self.weight, self.explore = prior, weight, explore
+    def __init__(self, costs: Sequence[Costs], prior: float, weight: float, explore: int) -> None:
+        super().__init__(len(costs[0].verify) - 1)
+        self.costs, self.prior, self.weight, self.explore = tuple(costs), prior, weight, explore
 
-    def open(self) -> PolicyState:
-        return _CostState(self)
+    def open(self, prompt_tokens: int = 0) -> PolicyState:
+        return _CostState(self, self.at(prompt_tokens))
+
+    def at(self, tokens: int) -> Costs:
+        """The costs of a request with so many tokens of prompt."""
+        low = max((c for c in self.costs if c.context <= tokens), key=lambda c: c.context, default=self.costs[0])
+        high = next((c for c in self.costs if c.context > tokens), low)
+        if high.context <= low.context or tokens <= low.context:
+            return low
+        share = (tokens - low.context) / (high.context - low.context)
+        verify = tuple(a + share * (b - a) for a, b in zip(low.verify, high.verify, strict=True))
+        return Costs(tokens, low.draft + share * (high.draft - low.draft), verify)
 
 
 class _CostState(_Base):
-    def __init__(self, policy: CostModel) -> None:
+    def __init__(self, policy: CostModel, costs: Costs) -> None:
         super().__init__(policy.maximum)
-        self.policy = policy
+        self.policy, self.costs = policy, costs
         self.tested = self.accepted = self.idle = 0
 
     def requested(self) -> int:
-        policy = self.policy
+        policy, costs = self.policy, self.costs
         a = (self.accepted + policy.weight * policy.prior) / (self.tested + policy.weight)
-        best, best_rate, tokens, power = 0, 1.0 / policy.verify[0], 1.0, 1.0
+        best, best_rate, tokens, power = 0, 1.0 / costs.verify[0], 1.0, 1.0
         for k in range(1, self.maximum + 1):
             power *= a
             tokens += power
-            rate = tokens / (policy.verify[k] + k * policy.draft)
+            rate = tokens / (costs.verify[k] + k * costs.draft)
             if rate > best_rate:
                 best, best_rate = k, rate
         if best or not policy.explore:
@@ -153,6 +174,30 @@ def _take(spec: dict[str, Any], name: str, kind: type, low: float, high: float, 
 
 
 LARGEST_K = 64
+LONGEST = 1 << 20
+"""Tokens of context a cost may be stated for."""
+
+
+def _costs(rest: dict[str, Any], k: int) -> list[Costs]:
+    """``draft`` and ``verify``, or ``costs``: those two by ``context``. Raises ArmError."""
+    listed = rest.pop("costs", None)
+    if listed is None:
+        listed = [{"context": 0, "draft": rest.pop("draft", None), "verify": rest.pop("verify", None)}]
+    if not isinstance(listed, list | tuple) or not listed or not all(isinstance(entry, Mapping) for entry in listed):
+        raise ArmError("policy.costs must be a list of {context, draft, verify}, at least one")
+    found = []
+    for entry in map(dict, listed):
+        verify = entry.pop("verify", None)
+        good = isinstance(verify, list | tuple) and len(verify) == k + 1
+        if not good or not all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in verify or ()):
+            raise ArmError(f"policy.verify must hold k + 1 = {k + 1} positive costs, of 0, 1, …, k proposals")
+        context, draft = _take(entry, "context", int, 0, LONGEST), _take(entry, "draft", float, 0, 1e18)
+        found.append(Costs(context, draft, tuple(float(v) for v in verify or ())))
+        if entry:
+            raise ArmError(f"policy.costs knows no {sorted(entry)[0]!r}")
+    if any(a.context >= b.context for a, b in itertools.pairwise(found)):
+        raise ArmError("policy.costs must be in order of rising context")
+    return found
 
 
 def policy_of(spec: Mapping[str, Any], k: int) -> Policy:
@@ -172,14 +217,8 @@ def policy_of(spec: Mapping[str, Any], k: int) -> Policy:
     elif kind == "confidence":
         policy = Confidence(k, _take(rest, "threshold", float, 0, 1, 0.4))
     elif kind == "cost-model":
-        verify = rest.pop("verify", None)
-        good = isinstance(verify, list | tuple) and len(verify) == k + 1
-        if not good or not all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in verify or ()):
-            raise ArmError(f"policy.verify must hold k + 1 = {k + 1} positive costs, of 0, 1, …, k proposals")
-        assert verify is not None
         policy = CostModel(
-            _take(rest, "draft", float, 0, 1e18),
-            [float(v) for v in verify],
+            _costs(rest, k),
             _take(rest, "prior", float, 0, 1, 0.6),
             _take(rest, "weight", float, 1e-9, 1e9, 8.0),
             _take(rest, "explore", int, 0, 1 << 20, 16),

@@ -6,6 +6,7 @@ re-derived too, not taken from the record.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,9 @@ from .reading import Reading
 class Course:
     """A policy over one request: k for the next round, and whether to go on after a kept token."""
 
-    def __init__(self, spec: Mapping[str, Any], k: int) -> None:
+    def __init__(self, spec: Mapping[str, Any], k: int, prompt_tokens: int = 0) -> None:
         self.kind, self.spec, self.maximum = str(spec.get("kind", "fixed")), spec, k
+        self.prompt_tokens = prompt_tokens
         self.k = min(int(spec.get("start", min(5, k) or 1)), k)
         self.tested = self.accepted = self.idle = 0
 
@@ -45,7 +47,7 @@ class Course:
         self.accepted += accepted
 
     def _cheapest(self) -> int:
-        verify, draft = [float(v) for v in self.spec["verify"]], float(self.spec["draft"])
+        draft, *verify = self._costs()
         prior, weight = float(self.spec.get("prior", 0.6)), float(self.spec.get("weight", 8.0))
         a = (self.accepted + weight * prior) / (self.tested + weight)
         tokens, power, rates = 1.0, 1.0, [1.0 / verify[0]]
@@ -59,6 +61,18 @@ class Course:
             return k
         self.idle += 1
         return int(self.idle % explore == 0)
+
+    def _costs(self) -> list[float]:
+        """Of a step of the draft, then of verifications: as stated, or between the two lengths of prompt around."""
+        stated = [(int(c["context"]), [c["draft"], *c["verify"]]) for c in self.spec.get("costs", ())]
+        if not stated:
+            return [float(self.spec["draft"]), *map(float, self.spec["verify"])]
+        here = min(max(self.prompt_tokens, stated[0][0]), stated[-1][0])
+        for (low, a), (high, b) in itertools.pairwise(stated):
+            if low < here < high:
+                share = (here - low) / (high - low)
+                return [x + share * (y - x) for x, y in zip(a, b, strict=True)]
+        return [float(v) for v in dict(stated)[here]]
 
 
 class LookupGuesser:
@@ -114,7 +128,7 @@ class DraftGuesser:
         )
         self.decoding = {**case.decoding, **spec.get("draft_decoding", {})}
         self.maximum = int(spec.get("k", 4))
-        self.course = Course(spec.get("policy", {"kind": "fixed"}), self.maximum)
+        self.course = Course(spec.get("policy", {"kind": "fixed"}), self.maximum, len(case.prompt))
         cut = dict(spec.get("truncation") or {"kind": "tail"})
         self.kind, self.limit = cut["kind"], engine.context_limit
         self.stride = int(cut.get("stride", max(1, self.limit // 4)))

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from draftgate.arms.errors import ArmError
 from draftgate.arms.policies import policy_of
+from draftgate.gates.proofs.guessers import Course
+from hypothesis import given
+from hypothesis import strategies as st
 from support.arms_kit import Kit, every_outcome, scripted, table
 
-COSTS = {"kind": "cost-model", "draft": 0.2, "verify": [1.0, 1.05, 1.1, 1.15, 1.2]}
+COSTS: dict[str, Any] = {"kind": "cost-model", "draft": 0.2, "verify": [1.0, 1.05, 1.1, 1.15, 1.2]}
 
 
 def test_fixed_asks_for_k_always() -> None:
@@ -48,6 +51,32 @@ def test_cost_model_follows_acceptance_and_can_choose_zero() -> None:
     assert sorted(set(asked)) == [0, 1] and asked.count(1) == 2  # explores now and then
     never = policy_of({**COSTS, "explore": 0, "prior": 0.0}, 4).open()
     assert [never.requested() for _ in range(20)] == [0] * 20
+
+
+BY_LENGTH: list[dict[str, Any]] = [
+    {"context": 100, "draft": 0.2, "verify": [1.0, 1.05, 1.1, 1.15, 1.2]},
+    {"context": 1100, "draft": 0.3, "verify": [1.0, 1.55, 2.1, 2.65, 3.2]},
+]
+
+
+@given(st.integers(0, 1500), st.lists(st.booleans(), max_size=40))
+def test_costs_follow_the_length_of_the_prompt_and_the_auditor_agrees(prompt: int, kept: list[bool]) -> None:
+    spec = {"kind": "cost-model", "costs": BY_LENGTH}
+    course, audited = policy_of(spec, 4).open(prompt), Course(spec, 4, prompt)
+    share = min(max(prompt - 100, 0), 1000) / 1000
+    verify = [a + (b - a) * share for a, b in zip(BY_LENGTH[0]["verify"], BY_LENGTH[1]["verify"], strict=True)]
+    plain = policy_of({"kind": "cost-model", "draft": 0.2 + 0.1 * share, "verify": verify}, 4).open()
+    for accepted in kept:
+        for told in (course, plain):
+            told.observe(1, 1, int(accepted))
+        audited.learn(1, 1, int(accepted))
+        assert course.requested() == audited.requested() == plain.requested()
+
+
+def test_long_prompts_make_verification_dear_and_k_small() -> None:
+    policy = policy_of({"kind": "cost-model", "costs": BY_LENGTH, "prior": 0.5}, 4)
+    asked = [policy.open(n).requested() for n in (0, 100, 400, 700, 1100, 9999)]
+    assert asked == sorted(asked, reverse=True) and asked[0] == asked[1] > asked[-1] == 0
 
 
 def test_two_requests_share_nothing() -> None:
@@ -90,6 +119,12 @@ def test_every_policy_leaves_the_law_of_the_first_token_alone(policy: dict[str, 
         ({"kind": "cost-model", "draft": 1.0, "verify": [1.0]}, 3, "k \\+ 1 = 4"),
         ({"kind": "cost-model", "draft": -1.0, "verify": [1.0] * 4}, 3, "draft"),
         ({"kind": "cost-model", "draft": 1.0, "verify": [1.0, 0, 1, 1]}, 3, "positive"),
+        ({"kind": "cost-model", "costs": []}, 3, "at least one"),
+        ({"kind": "cost-model", "costs": [BY_LENGTH[0]]}, 3, "k \\+ 1 = 4"),
+        ({"kind": "cost-model", "costs": BY_LENGTH[::-1]}, 4, "rising context"),
+        ({"kind": "cost-model", "costs": [BY_LENGTH[0] | {"context": 1.5}]}, 4, "context"),
+        ({"kind": "cost-model", "costs": [BY_LENGTH[0] | {"bogus": 1}]}, 4, "'bogus'"),
+        ({"kind": "cost-model", "costs": BY_LENGTH, "draft": 1.0}, 4, "knows no 'draft'"),
         ({"kind": "fixed"}, -1, "k must be"),
         ({"kind": "fixed"}, 1000, "k must be"),
     ],
