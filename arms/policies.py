@@ -117,11 +117,19 @@ class CostModel(_Base):
     Acceptance a is (accepted + prior weight * prior) / (tested + prior weight); a block of k emits
     1 + a + … + a^k tokens on average and costs verify[k] + k * draft. k = 0 wins where nothing else pays; every
     ``explore``-th round then still asks for one token, so that acceptance goes on being seen (0: never).
+
+    ``sharpness`` > 0: where drafting pays at all, ask for K and stop inside the block as soon as one more proposal is
+    expected to give fewer tokens than its time would give otherwise: the chance that all drawn so far are accepted
+    (product of the rows' top probabilities, each to the power ``sharpness``) times a, against (draft + the step in
+    verify) times the best rate. Below 1 where acceptance exceeds the draft's own probability, as greedy matches do.
     """
 
-    def __init__(self, costs: Sequence[Costs], prior: float, weight: float, explore: int) -> None:
+    def __init__(
+        self, costs: Sequence[Costs], prior: float, weight: float, explore: int, sharpness: float = 0.0
+    ) -> None:
         super().__init__(len(costs[0].verify) - 1)
         self.costs, self.prior, self.weight, self.explore = tuple(costs), prior, weight, explore
+        self.sharpness = sharpness
 
     def open(self, prompt_tokens: int = 0) -> PolicyState:
         return _CostState(self, self.at(prompt_tokens))
@@ -142,6 +150,11 @@ class _CostState(_Base):
         super().__init__(policy.maximum)
         self.policy, self.costs = policy, costs
         self.tested = self.accepted = self.idle = 0
+        self.needs_peak = policy.sharpness > 0
+        self.rate = self.acceptance = 0.0
+        """Best tokens per unit of time, and acceptance, as estimated before the round."""
+        self.reach = 1.0
+        """Estimated chance that everything drawn in this round is accepted."""
 
     def requested(self) -> int:
         policy, costs = self.policy, self.costs
@@ -153,10 +166,20 @@ class _CostState(_Base):
             rate = tokens / (costs.verify[k] + k * costs.draft)
             if rate > best_rate:
                 best, best_rate = k, rate
+        self.rate, self.acceptance, self.reach = best_rate, a, 1.0
+        if best and policy.sharpness:
+            return self.maximum
         if best or not policy.explore:
             return best
         self.idle += 1
         return 1 if self.idle % policy.explore == 0 else 0
+
+    def go_on(self, drawn: int, probability: float, top: float, entropy: float) -> bool:
+        if not self.policy.sharpness or drawn >= self.maximum:
+            return True
+        self.reach *= max(0.0, min(1.0, top)) ** self.policy.sharpness
+        price = self.costs.draft + self.costs.verify[drawn + 1] - self.costs.verify[drawn]
+        return self.reach * self.acceptance > price * self.rate
 
     def observe(self, proposed: int, tested: int, accepted: int) -> None:
         self.tested += tested
@@ -222,6 +245,7 @@ def policy_of(spec: Mapping[str, Any], k: int) -> Policy:
             _take(rest, "prior", float, 0, 1, 0.6),
             _take(rest, "weight", float, 1e-9, 1e9, 8.0),
             _take(rest, "explore", int, 0, 1 << 20, 16),
+            _take(rest, "sharpness", float, 0, 4, 0.0),
         )
     else:
         raise ArmError(f"unknown policy {kind!r}; known: fixed, hf-heuristic, confidence, cost-model")

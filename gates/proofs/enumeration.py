@@ -218,6 +218,8 @@ def arms_of(family: Family) -> Iterator[dict[str, Any]]:
     yield draft | {"name": "confidence", "policy": {"kind": "confidence", "threshold": 0.7}}
     yield draft | {"name": "hf-heuristic", "policy": {"kind": "hf-heuristic", "start": 1}}
     yield draft | {"name": "cost-model", "policy": {"kind": "cost-model", **costs}}
+    sharp = {**costs, "prior": 0.9, "sharpness": 0.7}
+    yield draft | {"name": "cost-model, sharp", "policy": {"kind": "cost-model", **sharp}}
     yield draft | {"name": "own decoding", "draft_decoding": {"temperature": 0.6, "top_k": 2}}
     yield draft | {"name": "hybrid", "kind": "hybrid", "copy_k": 1, "min_match": 1}
     yield {"name": "prompt_lookup", "kind": "prompt_lookup", "k": family.k, "min_ngram": 1, "max_ngram": 2}

@@ -28,8 +28,13 @@ class Course:
         self.prompt_tokens = prompt_tokens
         self.k = min(int(spec.get("start", min(5, k) or 1)), k)
         self.tested = self.accepted = self.idle = 0
+        self.sharpness = float(spec.get("sharpness", 0.0))
+        self.tops: list[float] = []
+        """Largest probabilities of the rows drawn from in this round."""
+        self.per_time = self.expected = 0.0
 
     def requested(self) -> int:
+        self.tops = []
         if self.kind == "hf-heuristic":
             return self.k
         if self.kind == "cost-model":
@@ -37,6 +42,9 @@ class Course:
         return self.maximum
 
     def go_on(self, top: float) -> bool:
+        self.tops.append(top)
+        if self.kind == "cost-model" and self.sharpness:
+            return len(self.tops) >= self.maximum or self._worth_one_more()
         return self.kind != "confidence" or top >= float(self.spec.get("threshold", 0.4))
 
     def learn(self, proposed: int, tested: int, accepted: int) -> None:
@@ -56,11 +64,23 @@ class Course:
             tokens += power
             rates.append(tokens / (verify[k] + k * draft))
         k = rates.index(max(rates))
+        self.per_time, self.expected = max(rates), a
+        if k and self.sharpness:
+            return self.maximum
         explore = int(self.spec.get("explore", 16))
         if k or not explore:
             return k
         self.idle += 1
         return int(self.idle % explore == 0)
+
+    def _worth_one_more(self) -> bool:
+        """Whether the next proposal is expected to give more tokens than its time would give at the best rate."""
+        draft, *verify = self._costs()
+        drawn = len(self.tops)
+        all_kept = 1.0
+        for top in self.tops:
+            all_kept *= top**self.sharpness
+        return all_kept * self.expected > (draft + verify[drawn + 1] - verify[drawn]) * self.per_time
 
     def _costs(self) -> list[float]:
         """Of a step of the draft, then of verifications: as stated, or between the two lengths of prompt around."""

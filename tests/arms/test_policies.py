@@ -79,6 +79,38 @@ def test_long_prompts_make_verification_dear_and_k_small() -> None:
     assert asked == sorted(asked, reverse=True) and asked[0] == asked[1] > asked[-1] == 0
 
 
+@given(
+    st.floats(0.05, 1.5),
+    st.lists(st.tuples(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.integers(0, 4)), max_size=20),
+)
+def test_a_block_ends_where_one_more_token_is_not_worth_its_time_and_the_auditor_agrees(
+    sharpness: float, rounds: list[tuple[list[float], int]]
+) -> None:
+    spec = COSTS | {"sharpness": sharpness, "prior": 0.8}
+    course, audited = policy_of(spec, 4).open(), Course(spec, 4)
+    for tops, accepted in rounds:
+        asked = course.requested()
+        assert asked == audited.requested() and asked in (0, 1, 4)
+        drawn = 0
+        for top in tops[:asked]:
+            drawn += 1
+            on = course.go_on(drawn, top, top, 0.0)
+            assert on == audited.go_on(top)
+            if not on:
+                break
+        if drawn:
+            course.observe(drawn, drawn, min(accepted, drawn))
+            audited.learn(drawn, drawn, min(accepted, drawn))
+
+
+def test_sure_rows_go_on_and_unsure_ones_end_the_block() -> None:
+    course = policy_of(COSTS | {"sharpness": 1.0, "prior": 0.9}, 4).open()
+    assert course.needs_peak and course.requested() == 4
+    assert course.go_on(1, 0.9, 0.99, 0.0) and course.go_on(2, 0.9, 0.99, 0.0)
+    assert not course.go_on(3, 0.9, 0.05, 3.0)
+    assert course.requested() == 4 and course.go_on(1, 0.9, 0.99, 0.0)  # a new round starts afresh
+
+
 def test_two_requests_share_nothing() -> None:
     policy = policy_of(COSTS, 4)
     first = policy.open()
@@ -125,6 +157,7 @@ def test_every_policy_leaves_the_law_of_the_first_token_alone(policy: dict[str, 
         ({"kind": "cost-model", "costs": [BY_LENGTH[0] | {"context": 1.5}]}, 4, "context"),
         ({"kind": "cost-model", "costs": [BY_LENGTH[0] | {"bogus": 1}]}, 4, "'bogus'"),
         ({"kind": "cost-model", "costs": BY_LENGTH, "draft": 1.0}, 4, "knows no 'draft'"),
+        ({**COSTS, "sharpness": -1}, 4, "sharpness"),
         ({"kind": "fixed"}, -1, "k must be"),
         ({"kind": "fixed"}, 1000, "k must be"),
     ],
