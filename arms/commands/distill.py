@@ -76,11 +76,9 @@ def _mini(model: Any, args: argparse.Namespace, work: Path) -> list[Any]:
     from ..distill.mini_pair import train_pair
     from ..distill.pipeline import licence_of
 
-    recipe = replace(MiniRecipe(), seed=args.seed, **({"passes": args.passes} if args.passes else {}))
-    tokens = args.tokens or 1_000_000
-    return train_pair(
-        model, recipe, tokens, args.out, work, args.licence or licence_of(model), args.threads, reporter()
-    )
+    given = {name: getattr(args, name) for name in ("tokens", "passes", "seed")}
+    recipe = replace(MiniRecipe(), **{name: value for name, value in given.items() if value is not None})
+    return train_pair(model, recipe, args.out, work, args.licence or licence_of(model), args.threads, reporter())
 
 
 def reporter() -> Callable[[str], None]:

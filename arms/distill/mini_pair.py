@@ -18,7 +18,6 @@ from .receipt import TrainingReceipt, write
 def train_pair(
     teacher: Any,
     recipe: MiniRecipe,
-    tokens: int,
     out: Path,
     work: Path,
     licence: str,
@@ -31,7 +30,8 @@ def train_pair(
     out.mkdir(parents=True, exist_ok=True)
     champion_path, draft_path = out / "mini-champion.gguf", out / "mini-draft.gguf"
     filter_ = Filter.shipped()
-    paths = corpus.build(teacher, work / "corpus", corpus.Amount(tokens), recipe.seed, filter_, False, lambda n: None)
+    amount = corpus.Amount(recipe.tokens)
+    paths = corpus.build(teacher, work / "corpus", amount, recipe.seed, filter_, False, lambda n: None)
     fitted = train_champion(teacher, paths, recipe, champion_path, work, licence, report)
     champion = load_model(champion_path, threads=threads)
     data = Sequences(paths, 1024, hidden=False)
