@@ -9,7 +9,8 @@ from typing import Any
 
 
 def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, Any] | None:
-    """Body of the `provenance` audit; None where there is nothing to say it from: no draft, or no receipt beside it.
+    """Body of the `provenance` audit; None where there is nothing to say it from: no draft, or no receipt beside one
+    that the plan does not ask for. A receipt that is required and missing is a finding, not a gap.
 
     The receipt's word is taken for what it was trained on; what is checked is that it is about this file, this
     champion, and the hashes of
@@ -21,7 +22,7 @@ def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, A
     from ..arms.training_receipt import read, receipt_path
     from ..strata.load import data_folder
 
-    if not receipt_path(draft).is_file():
+    if not receipt_path(draft).is_file() and not _required(plan):
         return None
     try:
         receipt = read(draft)
@@ -49,3 +50,7 @@ def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, A
             "not_covered": own,
         },
     }
+
+
+def _required(plan: Mapping[str, Any]) -> bool:
+    return any(gate["id"] == "provenance" and gate["requirement"] == "required" for gate in plan["gates"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from draftgate.arms import bundled_models, models
 from draftgate.arms.engine.gguf import read_gguf
 from draftgate.arms.errors import ArmError, IntegrityError
+from draftgate.arms.policies import CostModel, policy_of
 from draftgate.arms.training_receipt import TrainingReceipt, read, receipt_path
 from draftgate.harness.cli import main
 from support.feature_files import write_feature_draft
@@ -115,6 +118,26 @@ def test_a_pair_is_tried_by_name(folder: Path, capsys: pytest.CaptureFixture[str
     words = ["generate", "--champion", "mini-champion", "--draft", "mini-draft", "--prompt", "the", "--json"]
     assert main([*words, "--max-new-tokens", "6"]) == 0
     assert json.loads(capsys.readouterr().out)["arm"] == "neural_draft"
+
+
+def test_the_costs_of_a_draft_s_rounds_are_a_policy_as_printed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "--model", "mini-champion", "--draft", "mini-draft", "--k", "3", "--contexts", "40", "20"]
+    assert main([*words, "--threads", "1", "--seconds", "0.02"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    policy = policy_of(printed["policy"], printed["k"])
+    assert isinstance(policy, CostModel) and [c.context for c in policy.costs] == [20, 40]
+    assert all(c.verify[0] == 1 and len(c.verify) == 4 for c in policy.costs)
+    assert main([*words, "--threads", "1", "--seconds", "0.02", "--temperature", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for entry in found["costs"]:
+        whole = [v + n * entry["draft"] for n, v in enumerate(entry["verify"])]
+        assert whole == pytest.approx([us / entry["round_us"][0] for us in entry["round_us"]], abs=0.01)
+    for bad in (["--threads", "1", "2"], ["--contexts", "1"], ["--contexts", "600"], ["--k", "0"]):
+        with contextlib.suppress(SystemExit):
+            assert main([*words, *bad]) == 2
+        assert capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

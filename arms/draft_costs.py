@@ -1,0 +1,97 @@
+"""What rounds of a draft cost on this machine: the frozen costs of a plan's `cost-model` policy.
+
+Whole rounds of the real arm are timed, so that drafting, verification, sampling and what is kept or undone afterwards
+are all in them. Sessions of every k take turns, so that a slow moment of the machine falls on all of them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .build import build_arm
+from .errors import ArmError
+from .request import Request, StopPolicy
+
+if TYPE_CHECKING:
+    from .models import Model
+
+TEXT = "The lighthouse stood at the end of the old pier, and every evening somebody walked out to look after its lamp. "
+LEAST_ROUNDS = 7
+MOST_TOKENS = 400
+"""The text grows while it is timed: sessions of one context end after so many tokens and are opened again."""
+
+
+def measure(
+    champion: Model,
+    draft: Model,
+    contexts: Sequence[int],
+    k: int,
+    decoding: Mapping[str, Any] | None = None,
+    seconds: float = 10.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """One entry a context: ``context``, ``draft``, ``verify`` (of 0 … k proposals), in rounds without a proposal;
+    ``round_us`` by number of proposals, medians."""
+    found = []
+    for context in contexts:
+        progress(f"{context} tokens of context")
+        rounds = _rounds(champion, draft, context, k, decoding or {}, seconds)
+        step = min(max((rounds[k] - rounds[1]) / max(k - 1, 1), 0.0), rounds[1] / 2)
+        verify = [round((rounds[i] - i * step) / rounds[0], 3) for i in range(k + 1)]
+        entry = {"context": context, "draft": round(step / rounds[0], 3), "verify": verify}
+        found.append(entry | {"round_us": [round(ns / 1e3, 1) for ns in rounds]})
+    return found
+
+
+def _rounds(
+    champion: Model, draft: Model, context: int, k: int, decoding: Mapping[str, Any], seconds: float
+) -> list[float]:
+    """Median nanoseconds of a round of 0, 1, …, k proposals."""
+    text = champion.encode_raw(TEXT)
+    prompt = tuple((text * (context // len(text) + 1))[:context])
+    request = Request("costs", prompt, MOST_TOKENS, 1, StopPolicy(), "costs")
+    arms = [_arm(champion, draft, i, decoding) for i in range(k + 1)]
+    times: list[list[float]] = [[] for _ in arms]
+    end = time.perf_counter() + seconds
+
+    def wanting() -> bool:
+        return time.perf_counter() < end or min(map(len, times)) < LEAST_ROUNDS
+
+    while wanting():
+        before = sum(map(len, times[1:]))
+        _take_turns([arm.open(request) for arm in arms], times, wanting)
+        if sum(map(len, times[1:])) == before:
+            raise ArmError(f"the draft proposed nothing after {context} tokens; ask for a shorter context")
+    return [statistics.median(found) for found in times]
+
+
+def _take_turns(sessions: Sequence[Any], times: Sequence[list[float]], wanting: Callable[[], bool]) -> None:
+    """One pass from the prompt to the first session's end; the first round of each is a warm-up."""
+    try:
+        for session in sessions:
+            session.prefill()
+        while wanting() and not any(session.finished() for session in sessions):
+            for proposals, session in enumerate(sessions):
+                record = session.step()
+                if record.proposed == proposals and record.round > 0:
+                    times[proposals].append(record.total_ns)
+    finally:
+        for session in sessions:
+            session.close()
+
+
+def _arm(champion: Model, draft: Model, k: int, decoding: Mapping[str, Any]) -> Any:
+    spec = {"name": "neural_draft", "kind": "neural_draft", "k": k, "policy": {"kind": "fixed"}}
+    return build_arm(spec, champion, draft, decoding)
+
+
+def policy_lines(costs: Sequence[Mapping[str, Any]], k: int) -> list[str]:
+    """The lines of an arm's entry in a plan."""
+    lines = [f"k: {k}", "policy:", "  kind: cost-model", "  prior: 0.6", "  costs:"]
+    for entry in costs:
+        verify = ", ".join(f"{v:g}" for v in entry["verify"])
+        lines.append(f"    - {{context: {entry['context']}, draft: {entry['draft']:g}, verify: [{verify}]}}")
+    return lines
