@@ -68,6 +68,8 @@ class RoundRecord:
     """Entropy of the draft's distribution at each proposed position, nats; empty for deterministic proposers."""
     forced: int = 0
     """Tokens appended because the grammar left exactly one; never counted as proposed or accepted."""
+    probe: bool = False
+    """Chosen by lot to ask for the largest k, whatever the policy would have asked."""
 
 
 @dataclass

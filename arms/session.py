@@ -217,7 +217,8 @@ class Session:
         proposer = self.proposer
         if proposer is None:
             return Proposal()
-        record.requested = proposer.maximum if self._probe(record.round) else proposer.requested()
+        record.probe = self._probe(record.round)
+        record.requested = proposer.maximum if record.probe else proposer.requested()
         remaining, room = self.remaining - forced, self.capacity - len(self.context)
         k = min(record.requested, remaining, room)
         if k < 1:

@@ -30,7 +30,9 @@ COLUMNS = (
     "outcome",
     "censored",
     "probe",
+    "entropy",
 )
+"""What is read of the table of rounds."""
 
 
 def fixed_k_curves(
@@ -49,7 +51,11 @@ def fixed_k_curves(
         if replayed is not None and len(replayed):
             curves += _shadow(arm, mine, replayed, resamples, rng, confidence)
         elif "probe" in mine and bool(mine["probe"].any()):
-            curves += _product_limit(arm, mine[mine["probe"].to_numpy(bool)], "probe", resamples, rng, confidence)
+            probes = mine[mine["probe"].to_numpy(bool)]
+            if doubted := stopped_in_doubt(probes):
+                notes.append(f"{arm}: no fixed-k survival: {doubted} probe rounds ended in doubt before a full block")
+            else:
+                curves += _product_limit(arm, probes, "probe", resamples, rng, confidence)
         elif problem := informative(mine):
             notes.append(f"{arm}: no fixed-k survival: {problem}")
         else:
@@ -69,6 +75,21 @@ def informative(rounds: pd.DataFrame) -> str:
     explained = rounds["censored"].isin(EXOGENOUS).to_numpy() | (rounds["outcome"] == "stop").to_numpy()
     left = int((short & ~explained).sum())
     return f"{left} rounds proposed fewer than asked of their own accord, and there is no shadow replay" if left else ""
+
+
+def stopped_in_doubt(probes: pd.DataFrame) -> int:
+    """Probe rounds that a policy ended inside the block: what they did not propose would have been refused more often.
+
+    A proposer without a distribution that finds fewer tokens has no full block to give, and its short one counts as
+    not surviving; a draft could always have gone on.
+    """
+    if not {"entropy", "censored", "outcome", "requested"} <= set(probes.columns):
+        return 0
+    short = (probes["proposed"] < probes["requested"]).to_numpy() & (
+        probes["accepted"] >= probes["proposed"]
+    ).to_numpy()
+    short &= ~(probes["censored"].isin(EXOGENOUS).to_numpy() | (probes["outcome"] == "stop").to_numpy())
+    return sum(e is not None and len(e) > 0 for e in probes.loc[short, "entropy"])
 
 
 def _cluster(frame: pd.DataFrame) -> npt.NDArray[np.object_]:

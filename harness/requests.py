@@ -86,6 +86,7 @@ def round_rows(item: Item, rounds: Sequence[Mapping[str, Any]]) -> list[dict[str
             )},
             "forced_tokens": r["forced"],
             "entropy": list(r["entropy"]),
+            "probe": r["probe"],
         }
         for r in rounds
     ]  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "draftgate-tables/1"
+SCHEMA_VERSION = "draftgate-tables/2"
+"""1: first. 2: rounds say which of them were probes."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ ROUNDS: tuple[Column, ...] = _KEYS + (
         "nats",
         "Draft entropy per proposed position; empty when deterministic.",
     ),
+    Column("probe", _B, "", "Chosen by lot to ask for the largest k, whatever the policy would have asked."),
 )
 
 MEMORY: tuple[Column, ...] = (

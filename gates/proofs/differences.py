@@ -64,6 +64,7 @@ def differences(trace: Trace, number: int, step: Step) -> Mismatch | None:
         "outcome": row["outcome"],
         "censored": row["censored"],
         "forced_tokens": row["forced_tokens"],
+        "probe": bool(row["probe"]),
         "round": row["round"],
     }
     derived = {
@@ -78,6 +79,7 @@ def differences(trace: Trace, number: int, step: Step) -> Mismatch | None:
         "outcome": step.outcome,
         "censored": step.censored,
         "forced_tokens": len(step.forced),
+        "probe": step.probe,
         "round": number,
     }
     return next((mismatch(k, said[k], derived[k]) for k in said if said[k] != derived[k]), None)

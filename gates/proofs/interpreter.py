@@ -61,6 +61,7 @@ class Step:
     forced: list[int] = field(default_factory=list)
     outcome: str = "champion_step"
     censored: str = "none"
+    probe: bool = False
     decisions: int = 0
     """Random or argmax decisions re-derived."""
     margin: float = float("nan")
@@ -199,7 +200,8 @@ class Interpreter:
     def _guess(self, step: Step, number: int, left: int) -> Guess:
         if self.guesser is None:
             return Guess([], None)
-        step.requested = self.guesser.maximum if self._probe(number) else self.guesser.requested()
+        step.probe = self._probe(number)
+        step.requested = self.guesser.maximum if step.probe else self.guesser.requested()
         context = [*self.context, *step.forced]
         room = self.capacity - len(context)
         k = min(step.requested, left, room)

@@ -376,6 +376,10 @@ def test_probe_rounds_ask_for_the_full_block_at_their_rate() -> None:
     completion = kit.neural(probe_rate=0.5).generate(kit.request(n=300))
     full = sum(r.requested == 4 for r in completion.rounds) / len(completion.rounds)
     assert 0.3 < full < 0.9
+    probes = [r for r in completion.rounds if r.probe]
+    assert 0.35 < len(probes) / len(completion.rounds) < 0.65 and all(r.requested == 4 for r in probes)
+    assert {r.requested for r in completion.rounds if not r.probe} > {1}
+    assert not any(r.probe for r in kit.neural().generate(kit.request(n=60)).rounds)
     assert kit.neural(probe_rate=0.5).generate(kit.request(n=300)).tokens == completion.tokens
 
 

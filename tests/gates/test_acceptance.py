@@ -161,6 +161,27 @@ def test_stopped_short_rounds_give_no_product_limit() -> None:
     assert probed.curve("neural_draft", "a", "fixed-k").source == "probe"
 
 
+def test_randomised_probes_give_the_full_block_and_doubtful_ones_do_not() -> None:
+    """A tenth of the rounds at full K, by lot: their product-limit is the truth, whatever the policy did elsewhere."""
+    rng = np.random.default_rng(5)
+    t = trace(rng, population(300, rng))
+    full = (np.cumprod(rng.random((6000, K)) < 0.6, axis=1)).sum(axis=1)
+    probes = frame([(i % 60, K, int(a)) for i, a in enumerate(full)]).assign(
+        arm="neural_draft", stratum="a", requested=K, censored="none", probe=True,
+        outcome=np.where(full == K, "accepted_all", "rejected"),
+        entropy=[[0.5] * K] * len(full),
+    )  # fmt: skip
+    adaptive = t.rounds.assign(probe=False, entropy=[[0.5]] * len(t.rounds))
+    curve = survival(pd.concat([adaptive, probes], ignore_index=True), 0).curve("neural_draft", "a", "fixed-k")
+    assert curve.source == "probe" and curve.estimate == pytest.approx(0.6 ** np.arange(1, K + 1), abs=0.02)
+    cut = probes.assign(proposed=np.where(probes.index % 7 == 0, 1, K), outcome="accepted_all")
+    cut["accepted"] = np.minimum(cut["accepted"], cut["proposed"])
+    refused = survival(cut, 0)
+    assert "ended in doubt" in refused.notes[0] and not any(c.estimand == "fixed-k" for c in refused.curves)
+    lookup = survival(cut.assign(entropy=[[]] * len(cut)), 0)
+    assert any(c.source == "probe" for c in lookup.curves)
+
+
 def test_product_limit_is_kaplan_meier() -> None:
     """Exogenous censoring: scipy's Kaplan–Meier, and R's published curve for survival::aml (maintained)."""
     rng = np.random.default_rng(0)

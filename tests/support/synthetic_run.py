@@ -161,7 +161,7 @@ def _request(rows: dict[str, list[dict[str, Any]]], rng: np.random.Generator, pl
             **key, "round": index, "context_tokens": 40 + emitted, "requested": k, "proposed": proposed,
             "tested": min(accepted + 1, proposed), "accepted": accepted, "emitted": got, "outcome": outcome,
             "censored": "length" if 0 < proposed < k else "none", **times, "total_ns": whole, "forced_tokens": 0,
-            "entropy": [float(e) for e in entropies],
+            "entropy": [float(e) for e in entropies], "probe": False,
         })  # fmt: skip
         if kind == "neural_draft" and index < 2:
             alive = np.cumprod(rng.random(8) < rate)

@@ -80,6 +80,7 @@ def test_a_changed_count_is_named(field: str) -> None:
 def test_a_changed_outcome_seed_stream_end_or_length_is_noticed() -> None:
     auditor, trace = one()
     verdict(auditor, changed(trace, outcome="champion_step"))
+    assert verdict(auditor, changed(trace, probe=True)).mismatches[0].what == "probe"
     verdict(auditor, replace(trace, seed=trace.seed + 1))
     verdict(auditor, replace(trace, stream="other"))
     verdict(auditor, replace(trace, finish_reason="context"))
