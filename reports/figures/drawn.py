@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,4 +78,12 @@ def draw(id: str, records: RunRecords, verdict: Verdict) -> Drawn:
 
 
 def draw_all(records: RunRecords, verdict: Verdict, ids: Sequence[str] = CONFIRMATORY + EXPLORATORY) -> list[Drawn]:
-    return [draw(id, records, verdict) for id in ids]
+    """Every figure in turn. A drawing is a web of cycles that stays until it is done, so looking for garbage in it
+    meanwhile is a tenth of its time and finds nothing."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return [draw(id, records, verdict) for id in ids]
+    finally:
+        if collecting:
+            gc.enable()
