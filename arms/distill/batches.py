@@ -82,8 +82,8 @@ class Sequences:
             groups.append(np.array(group))
         return [groups[i] for i in rng.permutation(len(groups))]
 
-    def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
-        for group in self.order(rng):
+    def batches(self, rng: np.random.Generator, skip: int = 0) -> Iterator[Batch]:
+        for group in self.order(rng)[skip:]:
             yield self.batch(group)
 
     def held_out_batches(self, size: int = 16) -> Iterator[Batch]:

@@ -81,8 +81,8 @@ class FeatureTask:
     def module(self) -> FeatureDraft:
         return self._module
 
-    def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
-        return self.data.batches(rng)
+    def batches(self, rng: np.random.Generator, skip: int = 0) -> Iterator[Batch]:
+        return self.data.batches(rng, skip)
 
     def _unroll(self, batch: Batch, features: Tensor, steps: int) -> tuple[list[Tensor], Tensor, Tensor]:
         """Estimates of every step [M, d], their places bool [S, T − 2], and how many places precede each in its run.

@@ -25,8 +25,11 @@ class Task(Protocol):
     @property
     def module(self) -> torch.nn.Module: ...
 
-    def batches(self, rng: np.random.Generator) -> Iterator[Any]:
-        """One pass over the training data in random order."""
+    def batches(self, rng: np.random.Generator, skip: int = 0) -> Iterator[Any]:
+        """One pass over the training data in random order, its first ``skip`` batches left out.
+
+        Passes may differ in length: how sequences fall into batches depends on the order.
+        """
 
     def loss(self, batch: Any, progress: float) -> torch.Tensor:
         """Loss of a batch; progress: the share of all steps already made, for a task that grows harder."""
@@ -68,7 +71,7 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     averaged = torch.optim.swa_utils.AveragedModel(module, avg_fn=_averaging(settings.average))
     per_pass = sum(1 for _ in task.batches(np.random.default_rng(settings.seed)))
     total = max(1, int(per_pass * settings.passes))
-    step, spent, recent = 0, 0.0, float("nan")
+    step, epoch, done, spent, recent = 0, 0, 0, 0.0, float("nan")
     identity = f"{settings}|{total}|{sum(p.numel() for p in module.parameters())}"
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
@@ -78,14 +81,12 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
         averaged.load_state_dict(state["averaged"])
         for optimiser, kept in zip(optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(kept)
-        step, spent, recent = state["step"], state["seconds"], state["loss"]
+        step, epoch, done = state["step"], state["epoch"], state["done"]
+        spent, recent = state["seconds"], state["loss"]
         report(f"resuming at step {step} of {total}")
     began = saved = time.monotonic()
     while step < total:
-        epoch, skip = divmod(step, per_pass)
-        for index, batch in enumerate(task.batches(np.random.default_rng((settings.seed, epoch)))):
-            if index < skip:
-                continue
+        for batch in task.batches(np.random.default_rng((settings.seed, epoch)), done):
             torch.manual_seed(settings.seed * 1_000_003 + step)  # a step is the same whether resumed or not
             for optimiser in optimisers:
                 for group in optimiser.param_groups:
@@ -99,7 +100,7 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
             for optimiser in optimisers:
                 optimiser.step()
             averaged.update_parameters(module)
-            step += 1
+            step, done = step + 1, done + 1
             recent = loss.item() if math.isnan(recent) else 0.98 * recent + 0.02 * loss.item()
             elapsed = spent + time.monotonic() - began
             if step % settings.evaluate_every == 0 and step < total:
@@ -107,10 +108,12 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
             elif step % 20 == 0:
                 report(f"step {step}/{total}  loss {recent:.3f}  {elapsed / 60:.1f} min")
             if time.monotonic() - saved >= CHECKPOINT_EVERY_S:
-                _save(checkpoint, identity, module, averaged, optimisers, step, elapsed, recent)
+                progress = {"step": step, "epoch": epoch, "done": done, "seconds": elapsed, "loss": recent}
+                _save(checkpoint, identity, module, averaged, optimisers, progress)
                 saved = time.monotonic()
             if step >= total:
                 break
+        epoch, done = epoch + 1, 0
     seconds = spent + time.monotonic() - began
     _adopt(module, averaged)
     figures = task.evaluate()
@@ -172,13 +175,10 @@ def _save(
     module: torch.nn.Module,
     averaged: torch.nn.Module,
     optimisers: list[torch.optim.Optimizer],
-    step: int,
-    seconds: float,
-    loss: float,
+    progress: dict[str, float],
 ) -> None:
     temporary = path.with_name(path.name + ".part")
     state = {"identity": identity, "module": module.state_dict(), "averaged": averaged.state_dict(),
-             "optimisers": [o.state_dict() for o in optimisers], "step": step, "seconds": seconds,
-             "loss": loss}  # fmt: skip
+             "optimisers": [o.state_dict() for o in optimisers], **progress}  # fmt: skip
     torch.save(state, temporary)
     os.replace(temporary, path)

@@ -26,8 +26,8 @@ class DistilTask:
     def module(self) -> Llama:
         return self._module
 
-    def batches(self, rng: np.random.Generator) -> Iterator[Batch]:
-        return self.data.batches(rng)
+    def batches(self, rng: np.random.Generator, skip: int = 0) -> Iterator[Batch]:
+        return self.data.batches(rng, skip)
 
     def loss(self, batch: Batch, progress: float = 0.0) -> Tensor:
         mask = batch.answer[:, 1:]
@@ -83,11 +83,11 @@ class TextTask:
     def module(self) -> Llama:
         return self._module
 
-    def batches(self, rng: np.random.Generator) -> Iterator[Tensor]:
+    def batches(self, rng: np.random.Generator, skip: int = 0) -> Iterator[Tensor]:
         count = (len(self.training) - 1) // self.window
         offset = int(rng.integers(0, max(1, len(self.training) - count * self.window)))
         order = rng.permutation(count)
-        for start in range(0, count - self.batch + 1, self.batch):
+        for start in range(skip * self.batch, count - self.batch + 1, self.batch):
             yield torch.stack(
                 [
                     self.training[offset + i * self.window :][: self.window + 1]

@@ -26,8 +26,10 @@ def test_a_short_fit_exports_what_it_learned_and_not_where_it_began(tmp_path: Pa
 
         module = Slope()
 
-        def batches(self, rng: np.random.Generator) -> Iterator[Any]:
-            yield from (torch.tensor(rng.normal(size=(16, 1)), dtype=torch.float32) for _ in range(50))
+        def batches(self, rng: np.random.Generator, skip: int = 0) -> Iterator[Any]:
+            # Passes of different length, as sequences packed by length give them.
+            for batch in [rng.normal(size=(16, 1)) for _ in range(int(rng.integers(30, 60)))][skip:]:
+                yield torch.tensor(batch, dtype=torch.float32)
 
         def loss(self, batch: Any, progress: float) -> Any:
             return ((self.module.weight * batch - 3 * batch) ** 2).mean()
@@ -36,4 +38,4 @@ def test_a_short_fit_exports_what_it_learned_and_not_where_it_began(tmp_path: Pa
             return {"weight": float(self.module.weight)}
 
     fitted = fit(Line(), Settings(passes=4, learning_rate=2.0, warmup_steps=5), tmp_path / "c.pt", lambda line: None)
-    assert fitted.steps == 200 and abs(fitted.figures["weight"] - 3) < 0.5
+    assert fitted.steps >= 120 and abs(fitted.figures["weight"] - 3) < 0.5
