@@ -66,6 +66,17 @@ class ChunkAttention {
     }
   }
 
+  // The memory an item reads, in order.
+  void list(const Item& item, Ahead& into) const {
+    const KeyValues& cache = *item.span->cache;
+    const size_t positions = item.span->position + (item.last - 1) / group_ + 1;
+    for (size_t t = 0; t < tiles(item); ++t) {
+      const size_t n = positions - t * kTile < kTile ? positions - t * kTile : kTile;
+      into.add(cache.keys(t, layer_, item.head), round_up(n, kLanes) * width_ * sizeof(uint16_t));
+      into.add(cache.values(t, layer_, item.head), n * width_ * sizeof(uint16_t));
+    }
+  }
+
   size_t most_tiles() const {
     size_t most = 0;
     for (size_t position : chunk_.positions) most = most > position / kTile + 1 ? most : position / kTile + 1;
@@ -164,6 +175,17 @@ bool turn_and_store(size_t layer, Range columns, size_t part, size_t parts, cons
     chunk.caches[c]->put(layer, kv_head, chunk.positions[c], own.halves, own.halves + width);
   }
   return finite;
+}
+
+void list_keys_and_values(size_t layer, size_t thread, size_t threads, const Sizes& sizes, const Kernels& kernels,
+                          const Chunk& chunk, Workspace& space, Own& own, Ahead& into) {
+  ChunkAttention attention(layer, sizes, kernels, chunk, space, own);
+  const Span* span = nullptr;
+  size_t head = 0;
+  attention.each_item({0, chunk.columns()}, thread, threads, [&](const ChunkAttention::Item& item) {
+    if (item.span != span || item.head != head) attention.list(item, into);  // neighbouring rows share one reading
+    span = item.span, head = item.head;
+  });
 }
 
 void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,

@@ -10,6 +10,10 @@ namespace draftgate {
 bool turn_and_store(size_t layer, Range columns, size_t part, size_t parts, const Model& model, const Kernels& kernels,
                     const Chunk& chunk, Workspace& space, Own& own);
 
+// Adds the keys and values that this thread will read in attend_together.
+void list_keys_and_values(size_t layer, size_t thread, size_t threads, const Sizes& sizes, const Kernels& kernels,
+                          const Chunk& chunk, Workspace& space, Own& own, Ahead& into);
+
 // Fills space.attended for these columns.
 void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
                     Workspace& space, Own& own);

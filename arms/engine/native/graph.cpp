@@ -22,6 +22,7 @@ class Pass {
 
   void run(float* logits, float* hidden) {
     const bool output = hidden != nullptr || !chunk_.wanted.empty();
+    list_ahead(0);
     embed();
     for (size_t i = 0; i < sizes_.layers; ++i) {
       const Layer& layer = model_.layers[i];
@@ -30,6 +31,7 @@ class Pass {
       turn(i);
       if (last && !output) return;  // the last layer's keys and values are stored: nobody reads the rest
       attention(i);
+      list_ahead(i + 1);
       product(layer.output, attended(), space_.residual, space_.residual_width, true);
       meet();
       feed_forward(layer);
@@ -109,9 +111,24 @@ class Pass {
   }
 
   void rows_of(const Matrix& m, Range groups, const Inputs& in, Range columns, float* out, size_t stride, bool add) {
-    if (groups.first < groups.last && columns.first < columns.last)
-      kernels_.matmul(m, groups.first, groups.last, in.columns().from(columns.first), columns.last - columns.first,
-                      out + columns.first * stride, stride, add);
+    if (groups.first >= groups.last || columns.first >= columns.last) return;
+    Columns from = in.columns().from(columns.first);
+    if (fetching_) from.ahead = &ahead_;
+    kernels_.matmul(m, groups.first, groups.last, from, columns.last - columns.first, out + columns.first * stride, stride,
+                    add);
+  }
+
+  // Products of several columns leave memory idle, and attention over several sequences waits for it: so the products
+  // fetch the keys and values of the next attention. Not long before it, if the products right before it are enough.
+  void list_ahead(size_t layer) {
+    ahead_.clear();
+    fetching_ = false;
+    if (apart_ || count() < Ahead::kColumns || layer >= sizes_.layers) return;
+    list_keys_and_values(layer, thread_, threads_, sizes_, kernels_, chunk_, space_, own_, ahead_);
+    const Layer& l = model_.layers[layer];
+    size_t blocks = 0;
+    for (const Matrix* m : {&l.q, &l.k, &l.v, &l.down}) blocks += m->groups() * m->steps();
+    fetching_ = layer == 0 || ahead_.lines() > blocks / threads_ * Ahead::kLines;
   }
 
   void product(const Matrix& m, const Inputs& in, float* out, size_t stride, bool add) {
@@ -168,6 +185,7 @@ class Pass {
       quantise(middle, c, rows.first, rows.last);
     }
     meet();
+    fetching_ = true;  // whatever is listed still
     product(layer.down, middle, space_.residual, space_.residual_width, true);
     meet();
   }
@@ -210,6 +228,8 @@ class Pass {
   const bool apart_;     // each thread takes its own columns through the layers; otherwise rows of weights are shared
   const Range columns_;  // this thread's: all of them when not apart
   bool finite_ = true;
+  Ahead ahead_;
+  bool fetching_ = false;  // products are to fetch what is listed there
 };
 
 }  // namespace

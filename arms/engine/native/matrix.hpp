@@ -1,6 +1,7 @@
 // A weight matrix as the kernels read it: 16 output rows side by side, block by block of 32 inputs.
 #pragma once
 
+#include "ahead.hpp"
 #include "arithmetic.hpp"
 
 namespace draftgate {
@@ -55,9 +56,10 @@ struct Columns {
   const int8_t* q;           // [column][stride]
   const BlockScale* blocks;  // [column][stride / 32]
   size_t stride;             // inputs, rounded up to kInputUnit (the rest is zero)
+  Ahead* ahead = nullptr;    // memory to fetch meanwhile
 
   Columns from(size_t column) const {
-    return {x + column * stride, q + column * stride, blocks + column * (stride / kBlock), stride};
+    return {x + column * stride, q + column * stride, blocks + column * (stride / kBlock), stride, ahead};
   }
 };
 

@@ -25,7 +25,7 @@ struct Inputs {
   size_t width = 0;   // of a column, rounded up to whole blocks
   size_t stride = 0;  // from one column to the next
 
-  Columns columns() const { return {x, q, blocks, stride}; }
+  Columns columns() const { return {x, q, blocks, stride, nullptr}; }
   float* column(size_t c) const { return x + c * stride; }
 };
 

@@ -21,8 +21,16 @@ inline void prefetch(const uint8_t* at) {
   for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T0);
 }
 
+// Some lines of what will be read after this product, into the second-level cache.
+inline void fetch(Ahead::Stretch& stretch) {
+  if (stretch.at >= stretch.end) return;
+  for (size_t i = 0; i < Ahead::kLines; ++i)
+    _mm_prefetch(reinterpret_cast<const char*>(stretch.at + i * Ahead::kLine), _MM_HINT_T1);
+  stretch.at += Ahead::kLines * Ahead::kLine;
+}
+
 template <Type type, size_t C>
-inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a, __m512* acc) {
+inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a, Ahead::Stretch& stretch, __m512* acc) {
   constexpr size_t bytes = packed_bytes(type);
   const __m512i low = _mm512_set1_epi8(15);
   for (size_t b = 0; b < blocks; ++b, block += bytes) {
@@ -40,6 +48,7 @@ inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a,
         total[c] = _mm512_dpbusd_epi32(total[c], second, broadcast4(q + 4));
       }
     }
+    if constexpr (C >= Ahead::kColumns) fetch(stretch);
     const __m512 d = load_halves(block + 256);
     const __m512 offset = type == Type::q4_1 ? load_halves(block + 288) : _mm512_mul_ps(d, _mm512_set1_ps(-8.0f));
     prefetch<bytes>(block + kAhead / bytes * bytes);
@@ -54,7 +63,7 @@ inline void group_nibbles(const uint8_t* block, size_t blocks, const Columns& a,
 }
 
 template <size_t C>
-inline void group_bytes(const uint8_t* block, size_t blocks, const Columns& a, __m512* acc) {
+inline void group_bytes(const uint8_t* block, size_t blocks, const Columns& a, Ahead::Stretch& stretch, __m512* acc) {
   constexpr size_t bytes = packed_bytes(Type::q8_0);
   const size_t width = a.stride / kBlock;
   for (size_t b = 0; b < blocks; ++b, block += bytes) {
@@ -67,6 +76,7 @@ inline void group_bytes(const uint8_t* block, size_t blocks, const Columns& a, _
       for (size_t c = 0; c < C; ++c)
         total[c] = _mm512_dpbusd_epi32(total[c], weights, broadcast4(a.q + c * a.stride + b * kBlock + 4 * j));
     }
+    if constexpr (C >= Ahead::kColumns) fetch(stretch);
     const __m512 d = load_halves(block + 512);
     prefetch<bytes>(block + kAhead / bytes * bytes);
 #pragma GCC unroll 8
@@ -104,12 +114,14 @@ __mmask16 tile(const Matrix& w, size_t first, size_t last, const Columns& a, flo
     __m512 acc[C];
     for (size_t c = 0; c < C; ++c) acc[c] = _mm512_setzero_ps();
     const uint8_t* data = w.data + g * group;
+    Ahead::Stretch stretch = a.ahead ? a.ahead->take() : Ahead::Stretch{nullptr, nullptr};
     if constexpr (type == Type::q8_0)
-      group_bytes<C>(data, steps, a, acc);
+      group_bytes<C>(data, steps, a, stretch, acc);
     else if constexpr (quantised(type))
-      group_nibbles<type, C>(data, steps, a, acc);
+      group_nibbles<type, C>(data, steps, a, stretch, acc);
     else
       group_float<type, C>(data, steps, a, acc);
+    if (a.ahead) a.ahead->done(stretch);
     const size_t rows = w.rows - g * kLanes;
     for (size_t c = 0; c < C; ++c) {
       float* target = out + c * stride + g * kLanes;
