@@ -50,6 +50,8 @@ class ChunkAttention {
     }
   }
 
+  bool finite() const { return finite_; }
+
   // All tiles of an item, one after the other.
   void whole(const Item& item) {
     const size_t rows = item.last - item.first;
@@ -133,6 +135,10 @@ class ChunkAttention {
     const float inverse = 1.0f / l;
     float* out = space_.attended.column(column) + head * sizes_.head_dims;
     for (size_t d = 0; d < sizes_.head_dims; ++d) out[d] = o[d] * inverse;
+    if (!attention_quantises(sizes_)) return;
+    const Inputs& all = space_.attended;
+    const size_t at = size_t(out - all.x);
+    finite_ &= kernels_.quantise(out, sizes_.head_dims, all.q + at, all.blocks + at / kBlock);
   }
 
   const size_t layer_;
@@ -142,6 +148,7 @@ class ChunkAttention {
   Workspace& space_;
   Own& own_;
   const size_t group_, width_;
+  bool finite_ = true;
 };
 
 }  // namespace
@@ -188,13 +195,14 @@ void list_keys_and_values(size_t layer, size_t thread, size_t threads, const Siz
   });
 }
 
-void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
+bool attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
                     Workspace& space, Own& own) {
   ChunkAttention attention(layer, sizes, kernels, chunk, space, own);
   attention.each_item(columns, 0, 1, [&](const ChunkAttention::Item& item) { attention.whole(item); });
+  return attention.finite();
 }
 
-void attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
+bool attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
                      const Chunk& chunk, Workspace& space, Own& own) {
   ChunkAttention attention(layer, sizes, kernels, chunk, space, own);
   const size_t columns = chunk.columns(), tiles = attention.most_tiles(), threads = pool.size();
@@ -202,7 +210,7 @@ void attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes
                         columns * sizes.heads * tiles <= kMaxPartials;
   if (!by_tiles) {
     attention.each_item({0, columns}, thread, threads, [&](const ChunkAttention::Item& item) { attention.whole(item); });
-    return;
+    return attention.finite();
   }
   size_t items = 0, place = 0;
   attention.each_item({0, columns}, 0, 1, [&](const ChunkAttention::Item&) { ++items; });
@@ -214,6 +222,7 @@ void attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes
   pool.barrier();
   const Range rows = share(columns * sizes.heads, thread, threads);
   for (size_t r = rows.first; r < rows.last; ++r) attention.fold(r / sizes.heads, r % sizes.heads);
+  return attention.finite();
 }
 
 }  // namespace draftgate

@@ -14,12 +14,15 @@ bool turn_and_store(size_t layer, Range columns, size_t part, size_t parts, cons
 void list_keys_and_values(size_t layer, size_t thread, size_t threads, const Sizes& sizes, const Kernels& kernels,
                           const Chunk& chunk, Workspace& space, Own& own, Ahead& into);
 
-// Fills space.attended for these columns.
-void attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
+// Whether attention leaves its results quantised: where a head is whole blocks.
+inline bool attention_quantises(const Sizes& sizes) { return sizes.head_dims % kBlock == 0; }
+
+// Fills space.attended for these columns. False when attention_quantises and a result is not finite.
+bool attend_columns(size_t layer, Range columns, const Sizes& sizes, const Kernels& kernels, const Chunk& chunk,
                     Workspace& space, Own& own);
 
-// Fills space.attended for all columns. Every thread of the pool calls it; a barrier must follow.
-void attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
+// The same for all columns. Every thread of the pool calls it; a barrier must follow.
+bool attend_together(size_t layer, size_t thread, Pool& pool, const Sizes& sizes, const Kernels& kernels,
                      const Chunk& chunk, Workspace& space, Own& own);
 
 }  // namespace draftgate

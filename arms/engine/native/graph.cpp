@@ -104,6 +104,7 @@ class Pass {
   }
 
   const Inputs& attended() {
+    if (attention_quantises(sizes_)) return space_.attended;
     return prepare(space_.attended, own_.attended, [&](size_t c, float* out) {
       if (out != space_.attended.column(c))
         std::memcpy(out, space_.attended.column(c), sizes_.query_rows() * sizeof(float));
@@ -160,9 +161,9 @@ class Pass {
 
   void attention(size_t layer) {
     if (apart_) {
-      attend_columns(layer, columns_, sizes_, kernels_, chunk_, space_, own_);
+      finite_ &= attend_columns(layer, columns_, sizes_, kernels_, chunk_, space_, own_);
     } else {
-      attend_together(layer, thread_, pool_, sizes_, kernels_, chunk_, space_, own_);
+      finite_ &= attend_together(layer, thread_, pool_, sizes_, kernels_, chunk_, space_, own_);
       pool_.barrier();
     }
   }

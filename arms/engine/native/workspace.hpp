@@ -10,7 +10,7 @@
 namespace draftgate {
 
 constexpr size_t kMaxColumns = 128;     // tokens that pass through the layers together
-constexpr size_t kOwnColumns = 3;       // up to here every thread prepares its inputs itself, which saves a barrier
+constexpr size_t kOwnColumns = 6;       // up to here every thread prepares its inputs itself, which saves a barrier
 constexpr size_t kQueryColumns = 8;     // tokens whose queries share one reading of keys and values
 constexpr size_t kApartColumns = 32;    // with so many columns a thread, each takes its own through the layers
 constexpr size_t kTileColumns = 3;      // up to here threads share a long sequence tile by tile,
