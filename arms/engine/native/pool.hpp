@@ -34,8 +34,8 @@ class Signal {
 
   // Returns once done(value) holds.
   template <typename Done>
-  void wait(Done done) {
-    for (int i = 0; i < kSpins; ++i) {
+  void wait(Done done, int spins = kSpins) {
+    for (int i = 0; i < spins; ++i) {
       if (done(value())) return;
       relax();
     }
@@ -61,6 +61,9 @@ class Signal {
 
 class Barrier {
  public:
+  // Threads of a call are a few microseconds apart. If it takes longer, the other may be waiting for this processor.
+  static constexpr int kSpins = 512;
+
   explicit Barrier(uint32_t members) : members_(members) {}
 
   void wait() {
@@ -69,7 +72,7 @@ class Barrier {
       arrived_.store(0, std::memory_order_relaxed);
       phase_.raise();
     } else {
-      phase_.wait([&](uint32_t now) { return now != phase; });
+      phase_.wait([&](uint32_t now) { return now != phase; }, kSpins);
     }
   }
 
