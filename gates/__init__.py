@@ -30,14 +30,15 @@ _HOME = {
     "ratio_curve": "breakeven",
     # paired performance
     "paired": "pairs",
+    "Paired": "pairs",
     "estimate": "intervals",
     "weighted_share": "weighted_share",
     "drift": "drift",
     "order_effects": "drift",
     "speedup_ecdf": "performance",
     "quantile_ratios": "performance",
-    "totals_ratio": "performance",
     "per_token": "performance",
+    "burst_gaps": "performance",
     # distributions
     "g_test": "distribution",
     "exact_multinomial": "distribution",

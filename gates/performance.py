@@ -1,16 +1,15 @@
-"""Paired performance, reported beside the gates: totals, the distribution of speed-ups, time per token, TTFT."""
+"""Paired performance, reported beside the gates: the distribution of speed-ups, time per token, TTFT, bursts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .evidence import BASELINE, Evidence, warm
-from .pairs import Paired, paired
+from .evidence import Evidence, warm
+from .pairs import Paired
 
 Array = npt.NDArray[np.float64]
 
@@ -49,16 +48,6 @@ def quantile_ratios(pairs: Paired, levels: Sequence[float] = (0.05, 0.25, 0.5, 0
     return pd.DataFrame(lines, columns=["stratum", "level", "ratio"])
 
 
-def totals_ratio(pairs: Paired, weights: Mapping[str, float] | None = None) -> float:
-    """Weighted total time of the arm over champion-alone's; NaN without pairs. (Its interval is in the gate
-    `speedup`.)"""
-    top = bottom = 0.0
-    for stratum, (arm, base) in pairs.raw.items():
-        w = 1.0 if weights is None else weights.get(stratum, 0.0)
-        top, bottom = top + w * float(np.nanmean(arm)), bottom + w * float(np.nanmean(base))
-    return top / bottom if bottom > 0 else math.nan
-
-
 def per_token(evidence: Evidence) -> pd.DataFrame:
     """Per arm and stratum over warm requests: mean TTFT (ms), decode time per further token (TPOT, ms), tokens a
     second.
@@ -89,14 +78,9 @@ def burst_gaps(rounds: pd.DataFrame, arm: str) -> pd.DataFrame:
     columns = ["stratum", "p50_ms", "p95_ms", "p99_ms", "rounds"]
     if rounds.empty or not {"arm", "stratum", "total_ns"} <= set(rounds.columns):
         return pd.DataFrame(columns=columns)
-    mine = rounds[(rounds["arm"] == arm).to_numpy()]
+    mine = rounds.loc[(rounds["arm"] == arm).to_numpy(), ["stratum", "total_ns"]]
     lines = [
         [str(s), *(float(x) / 1e6 for x in np.quantile(r["total_ns"].to_numpy(float), (0.5, 0.95, 0.99))), len(r)]
         for s, r in mine.groupby("stratum", observed=True, sort=True)
     ]
     return pd.DataFrame(lines, columns=columns)
-
-
-def speedups(evidence: Evidence) -> Paired:
-    """The candidate's pairs against champion-alone, as the gates use them."""
-    return paired(evidence, evidence.candidate, BASELINE)

@@ -15,6 +15,7 @@ from .facts import answers
 from .gate_texts import GROUPS, LABELS
 from .numbers import count, quantity
 from .records import RunRecords
+from .pace import PaceRow, pace_rows
 from .robustness import NOTHING_KNOWN, Robustness, card_problem, robustness
 from .stated import NOT_STATED, unstated
 from .strata_table import StrataTable, strata_table
@@ -54,6 +55,7 @@ class Page:
     machine: Sequence[tuple[str, str]]
     bytes: Sequence[Row]
     measurement: Sequence[tuple[str, str]]
+    pace: Sequence[PaceRow]
     sources: Sequence[Source] = SOURCES
     labels: Mapping[str, str] = field(default_factory=lambda: LABELS)
 
@@ -105,6 +107,7 @@ def build_page(records: RunRecords, verdict: Verdict) -> Page:
         machine=part("The machine", lambda: _machine(records), []),
         bytes=part("The table of bytes", lambda: byte_rows(records), []),
         measurement=part("The cost of measuring", lambda: measurement_notes(records), []),
+        pace=part("The table of paces", lambda: pace_rows(records), []),
         problems=[*part("What is wrong with the records", lambda: _problems(records, verdict), list[str]()), *problems],
     )
 

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from draftgate.gates.registry import checks
 from draftgate.gates.result import GateResult, combine
@@ -176,3 +177,30 @@ def test_extras_of_any_shape_do_not_take_the_report_down(
     records: RunRecords, shared_run: SyntheticRun, extra: Any
 ) -> None:
     assert shared_run.plan_id in render(build_page(records, replace(shared_run.verdict, extra=extra)), [], "0")
+
+
+def test_the_pace_of_each_stratum_is_told_from_the_gates_own_numbers(records: RunRecords, written: Any) -> None:
+    from draftgate.gates.performance import burst_gaps, per_token
+    from draftgate.reports.pace import pace_rows
+
+    rows = {r.stratum: r for r in pace_rows(records)}
+    assert list(rows) == records.strata
+    own = per_token(records.evidence).set_index(["arm", "stratum"])
+    gaps = burst_gaps(records.table("rounds"), records.candidate).set_index("stratum")
+    for stratum, row in rows.items():
+        first, second = (f"{own.loc[(a, stratum), 'tpot_ms']:.3g}" for a in ("champion_alone", records.candidate))
+        assert row.per_token == f"{first} → {second} ms"
+        assert row.gap == f"{gaps.loc[stratum, 'p95_ms']:.3g} ms" and row.ratios.count("·") == 2
+    page = written["report.html"].read_text("utf-8")
+    assert page.index('id="exploratory"') < page.index('id="pace"') and rows["adversarial"].per_token in page
+
+
+def test_per_token_by_hand() -> None:
+    from draftgate.gates.evidence import Evidence
+    from draftgate.gates.performance import per_token
+
+    rows = {"arm": "a", "stratum": "s", "entry": ["warm", "warm", "cold"], "ttft_ns": [10e6, 20e6, 9e9],
+            "total_ns": [110e6, 20e6, 9e9], "new_tokens": [11, 1, 5]}  # fmt: skip
+    found = per_token(Evidence.without_tables({}).replace(requests=pd.DataFrame(rows))).iloc[0]
+    assert (found["ttft_ms"], found["tpot_ms"], found["n"]) == (15.0, 10.0, 2)
+    assert found["tokens_per_s"] == pytest.approx(12 / 0.13)
