@@ -53,7 +53,8 @@ class FeatureDraft(NeuralDraft):
         self.seen += len(hidden)
 
     def prefill(self, prompt: Sequence[int]) -> None:
-        self._feed_pairs(prompt, len(prompt) - 2)
+        if self.truncation.start(len(prompt), self.maximum) is not None:  # else it will propose nothing
+            self._feed_pairs(prompt, len(prompt) - 2)
 
     def _feed_pairs(self, context: Sequence[int], end: int) -> None:
         """Feed places up to ``end``, in chunks, for good."""

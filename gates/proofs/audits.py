@@ -58,7 +58,11 @@ def run_audits(run_dir: Path | str, load_model: LoadModel) -> Iterator[Body]:
             yield {"name": name, "ok": False, "n": 0, "detail": {"reason": str(error)}}
         except Exception as error:
             yield {"name": name, "ok": False, "n": 0, "detail": {"reason": f"{type(error).__name__}: {error}"}}
-    rows = list(run.scores())
+    try:
+        rows = list(run.scores())
+    except Exception as error:
+        yield {"name": "scores", "ok": False, "n": 0, "detail": {"reason": f"{type(error).__name__}: {error}"}}
+        return
     if rows:
         detail = {"tokens": len(rows)}
         yield {"name": "scores", "ok": True, "n": len(rows), "detail": detail, "tables": {"scores": rows}}

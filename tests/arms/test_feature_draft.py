@@ -92,6 +92,15 @@ def test_greedy_text_is_the_champion_s_and_every_round_leaves_fresh_state(pair: 
     assert sum(r.proposed for r in session.records) > 40, "it kept proposing"
 
 
+@pytest.mark.parametrize("tokens", [240, 300], ids=["grows past the draft's context", "begins past it"])
+def test_past_its_context_the_draft_proposes_nothing_and_nothing_fails(pair: Pair, tokens: int) -> None:
+    arm, kit = arm_of(pair, {})
+    request = kit.request(tokens_of(tokens, 2), 40)
+    session = checked_run(arm.open(request))
+    assert session.failure is None and session.emitted == kit.alone().generate(request).tokens
+    assert any(r.proposed for r in session.records) == (tokens < 256) and session.records[-1].proposed == 0
+
+
 def test_a_stochastic_run_proposes_only_its_rows_and_leaves_fresh_state(pair: Pair) -> None:
     arm, kit = arm_of(pair, {"temperature": 60.0, "top_p": 0.95})
     session = checked_run(arm.open(kit.request(tokens_of(30, 2), 40, 5)))

@@ -200,6 +200,15 @@ def test_an_audit_that_stumbles_is_recorded_as_not_in_order(greedy: Made, monkey
     assert found["replay"]["ok"], "the auditor has its own account of the draft"
 
 
+def test_scores_that_cannot_be_made_are_recorded_and_stop_nothing(
+    sampled: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out, _ = sampled
+    monkeypatch.setattr(audits, "score_rows", lambda *a: iter([1 / 0]))
+    last = list(run_audits(out, loader(folder)))[-1]
+    assert last["name"] == "scores" and not last["ok"] and "ZeroDivisionError" in last["detail"]["reason"]
+
+
 def test_a_changed_private_part_or_none_is_named(sampled: Made, tmp_path: Path) -> None:
     folder, original, _ = sampled
     out = Path(shutil.copytree(original, tmp_path / "run"))
