@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..harness.atomic import write_bytes
+from ..harness.formats import ANALYSIS_VERSION
+from ..harness.identity import package_version
+from ..harness.ledger import read_ledger
 from ..harness.rundir import RunDir
 from .result import GateResult, Verdict
 
 FORMAT = "draftgate-verdict/1"
+BESIDE = "verdict.rejudged.json"
 EXTRAS = ("decision_card", "multiverse", "self_check", "not_shown", "deviations")
 
 
@@ -25,12 +31,18 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "plan_id": verdict.plan_id,
         "exploratory": verdict.exploratory,
+        "computed_by": computed_by(),
         "reasons": list(verdict.reasons),
         "gates": [_gate(g) for g in verdict.gates],
         **{key: verdict.extra.get(key) for key in EXTRAS},
         **{key: value for key, value in verdict.extra.items() if key not in EXTRAS},
     }
     return plain(value)  # type: ignore[no-any-return]
+
+
+def computed_by() -> dict[str, str]:
+    """The package and the version of the analysis that judge here."""
+    return {"package_version": package_version(), "analysis_version": ANALYSIS_VERSION}
 
 
 def _gate(gate: GateResult) -> dict[str, Any]:
@@ -68,6 +80,61 @@ def plain(value: Any) -> Any:
 
 def write_verdict(run_dir: Path | str, verdict: Verdict) -> Path:
     """Writes verdict.json in one step; returns its path."""
-    path = RunDir(run_dir).verdict
-    text = json.dumps(as_json(verdict), indent=1, ensure_ascii=False, allow_nan=False)
-    return write_bytes(path, (text + "\n").encode())
+    return write_bytes(RunDir(run_dir).verdict, _bytes(as_json(verdict)))
+
+
+def _bytes(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a verdict now lies, and what is to be said about the one that was there."""
+
+    path: Path
+    note: str = ""
+    contradicts: bool = False
+    """The kept verdict.json decides otherwise: verdict or the status of a gate."""
+
+
+def store_verdict(run_dir: Path | str, verdict: Verdict) -> Stored:
+    """Writes verdict.json, but never over a verdict that is not this version's to change.
+
+    What says the same stays as it is, byte for byte. A verdict by another version of the package, or one that the
+    ledger binds by hash, is kept where it differs, and this one goes beside it. A file that is no verdict, or one that
+    was edited since the ledger bound it, is replaced.
+    """
+    path, value = RunDir(run_dir).verdict, as_json(verdict)
+    try:
+        raw = path.read_bytes()
+        there = json.loads(raw)
+    except (OSError, ValueError):
+        return Stored(write_verdict(run_dir, verdict))
+    if (
+        not isinstance(there, dict)
+        or not isinstance(there.get("gates"), list)
+        or there.get("plan_id") != value["plan_id"]
+    ):
+        return Stored(write_verdict(run_dir, verdict), f"{path.name} was no verdict on this plan; it is replaced")
+    if {**there, "computed_by": None} == {**value, "computed_by": None}:
+        return Stored(path)
+    bound = [r.body.get("sha256") for r in read_ledger(RunDir(run_dir).path).records.of_kind("verdict")]
+    whose = there.get("computed_by")
+    if bound and hashlib.sha256(raw).hexdigest() != bound[-1]:
+        return Stored(write_verdict(run_dir, verdict), f"{path.name} was not the one the ledger binds; it is replaced")
+    if not bound and whose == value["computed_by"]:
+        return Stored(write_verdict(run_dir, verdict))
+    beside = write_bytes(path.with_name(BESIDE), _bytes(value))
+    by = (
+        f"draftgate {whose.get('package_version')}, {whose.get('analysis_version')}"
+        if isinstance(whose, dict)
+        else ("a version that does not name itself")
+    )
+    other = _decisions(there) != _decisions(value)
+    what = f"it says {there.get('verdict')}, these gates say {value['verdict']}" if other else "it decides the same"
+    return Stored(beside, f"{path.name} (by {by}) is kept: {what}; this verdict lies beside it in {BESIDE}", other)
+
+
+def _decisions(value: Mapping[str, Any]) -> Any:
+    gates = [g for g in value["gates"] if isinstance(g, Mapping)]
+    return value.get("verdict"), sorted((str(g.get("id")), str(g.get("status"))) for g in gates)

@@ -14,8 +14,8 @@ from .explain import Explained, explain, headline, what_would_change
 from .facts import answers
 from .gate_texts import GROUPS, LABELS
 from .numbers import count, quantity
-from .records import RunRecords
 from .pace import PaceRow, pace_rows
+from .records import RunRecords
 from .robustness import NOTHING_KNOWN, Robustness, card_problem, robustness
 from .stated import NOT_STATED, unstated
 from .strata_table import StrataTable, strata_table

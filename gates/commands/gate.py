@@ -1,5 +1,8 @@
 """Evidence to verdict, from the records of a run alone. The exit code is the verdict:
-0 GO, 3 NO-GO, 4 INCONCLUSIVE, 5 INVALID; 6 when the run has not ended (then no verdict is written)."""
+0 GO, 3 NO-GO, 4 INCONCLUSIVE, 5 INVALID; 6 when the run has not ended (then no verdict is written).
+
+A verdict.json that another version wrote, or that the ledger binds, is never overwritten by a different one: that goes
+beside it (verdict.rejudged.json), and where the two decide differently the exit code is 5."""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, services: Any) -> int:
-    from ..verdict_file import as_json
+    from ..verdict_file import as_json, store_verdict
 
     verdict = services.judge(args.dir)
-    services.write_verdict(args.dir, verdict)
+    stored = store_verdict(args.dir, verdict)
     written = {path.name: path for path in services.write_reports(args.dir, verdict)}
     for wanted, name in ((args.junit, "junit.xml"), (args.markdown, "report.md")):
         if wanted is not None and name in written:
@@ -34,7 +37,9 @@ def run(args: argparse.Namespace, services: Any) -> int:
         services.print_verdict(verdict)
     else:
         print(json.dumps(as_json(verdict), allow_nan=False) if args.json else summary(verdict))
-    return int(verdict.exit_code)
+    if stored.note:
+        print(f"draftgate: {stored.note}", file=sys.stderr)
+    return 5 if stored.contradicts else int(verdict.exit_code)
 
 
 def summary(verdict: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,56 @@ def test_no_verdict_is_written_for_a_partial_run(tmp_path: Path, capsys: pytest.
     assert cli.main(["gate", str(run)]) == 6
     assert not (run / "verdict.json").exists() and "has not ended" in capsys.readouterr().err
     assert cli.main(["gate", str(tmp_path / "nowhere")]) == 2
+
+
+def bind(run: Path) -> None:
+    """A last record of the ledger that binds verdict.json, as a run leaves it."""
+    lines = (run / "ledger.jsonl").read_bytes().splitlines()
+    sha = hashlib.sha256((run / "verdict.json").read_bytes()).hexdigest()
+    record = {"seq": len(lines), "prev": hashlib.sha256(lines[-1]).hexdigest(), "kind": "verdict"}
+    body = {"verdict": "GO", "sha256": sha}
+    lines.append(json.dumps({**record, "body": body}, separators=(",", ":")).encode())
+    (run / "ledger.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+
+
+def test_a_verdict_of_another_version_is_kept_and_the_new_one_lies_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", GOOD)
+    path = run / "verdict.json"
+    assert cli.main(["gate", str(run)]) == 0
+    ours = json.loads(path.read_text())
+    assert ours["computed_by"]["analysis_version"] == "gates/1"
+    older = {**ours, "computed_by": {"package_version": "0.0.9", "analysis_version": "gates/0"}}
+    path.write_text(json.dumps(older))  # says the same: nothing to do, whatever the version
+    before = path.read_bytes()
+    assert cli.main(["gate", str(run)]) == 0 and path.read_bytes() == before
+    assert not (run / "verdict.rejudged.json").exists()
+
+    wording = {**older, "reasons": ["another sentence"]}
+    path.write_text(json.dumps(wording))
+    capsys.readouterr()
+    assert cli.main(["gate", str(run)]) == 0 and json.loads(path.read_text()) == wording
+    assert json.loads((run / "verdict.rejudged.json").read_text()) == ours
+    assert "by draftgate 0.0.9, gates/0) is kept: it decides the same" in capsys.readouterr().err
+
+    path.write_text(json.dumps({**older, "verdict": "NO-GO"}))
+    assert cli.main(["gate", str(run)]) == 5
+    assert "it says NO-GO, these gates say GO" in capsys.readouterr().err
+    assert json.loads(path.read_text())["verdict"] == "NO-GO"
+
+
+def test_a_bound_verdict_is_kept_and_an_edited_or_damaged_one_is_not(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", GOOD)
+    path = run / "verdict.json"
+    assert cli.main(["gate", str(run)]) == 0
+    ours = path.read_bytes()
+    changed = json.dumps({**json.loads(ours), "reasons": ["x"]})
+    path.write_text(changed)
+    bind(run)
+    assert cli.main(["gate", str(run)]) == 0 and path.read_text() == changed
+    path.write_text(json.dumps({**json.loads(changed), "verdict": "NO-GO"}))  # edited after it was bound
+    assert cli.main(["gate", str(run)]) == 0 and json.loads(path.read_text())["reasons"] == []
+    for damage in (b"{", b"[]", b'{"gates": 3}', json.dumps({**json.loads(ours), "plan_id": "0" * 64}).encode()):
+        path.write_bytes(damage)
+        assert cli.main(["gate", str(run)]) == 0 and path.read_bytes() == ours
