@@ -35,6 +35,10 @@ class Check:
     def evaluate(self, evidence: Evidence) -> GateResult:
         raise NotImplementedError
 
+    def unmeasurable(self, plan: Mapping[str, Any]) -> str:
+        """Why no run of this plan can measure what the gate asks; empty when one can. Said before anything is run."""
+        return ""
+
     def disturb(self, evidence: Evidence) -> Evidence | None:
         """A copy of the evidence on which this gate must not pass; None where it has nothing of its own to disturb."""
         raise NotImplementedError

@@ -21,7 +21,7 @@ from .intervals import spread
 from .judge import evaluate
 from .pairs import Paired, paired
 from .registry import build_check, checks
-from .result import combine
+from .result import GateResult, combine
 
 FORMAT = "draftgate-card/1"
 SIMULATED = ("control", "speedup", "no-regression", "tail")
@@ -83,17 +83,27 @@ def decision_card(
     rng = np.random.default_rng(seed)
     truths = [_at(plan, asked, s, found, replicates, rng) for s in speedups]
     best = max((t["GO"] for t in truths), default=0.0)
+    blocked = [c for c in asked if c.requirement == "required" and c.unmeasurable(plan)]
     return {
         "format": FORMAT, "replicates": replicates, "seed": seed,
         "variation": {"prompt_sd": found.prompt_sd, "noise_sd": found.noise_sd, "block_sd": found.block_sd,
                       "source": found.source},
         "simulated": [c.id for c in asked if c.id in SIMULATED and c.requirement != "not-applicable"],
         "assumed": [c.id for c in asked if c.id not in SIMULATED and c.requirement != "not-applicable"],
-        "truths": truths, "can_go": best >= 0.5, "note": _note(truths, best),
+        "truths": truths, "can_go": best >= 0.5, "note": _note(truths, best, blocked, plan),
     }  # fmt: skip
 
 
-def _note(truths: Sequence[Mapping[str, Any]], best: float) -> str:
+def _assumed(check: Check, plan: Mapping[str, Any]) -> GateResult:
+    """That it holds, unless no run of this plan can measure it."""
+    reason = check.unmeasurable(plan)
+    return check.result("not-measured", reason) if reason else check.result("pass", "assumed")
+
+
+def _note(truths: Sequence[Mapping[str, Any]], best: float, blocked: Sequence[Check], plan: Mapping[str, Any]) -> str:
+    if blocked:
+        said = "; ".join(f"{c.id} is required, but {c.unmeasurable(plan)}" for c in blocked)
+        return f"this plan cannot end in GO, whatever the truth: {said}. Ask for it if-available"
     if best == 0:
         return "this plan cannot end in GO, whatever the truth: too few prompts or blocks for the gates it asks"
     if best < 0.5:
@@ -116,7 +126,7 @@ def _at(
 ) -> dict[str, Any]:  # fmt: skip
     verdicts: Counter[str] = Counter()
     gates: dict[str, Counter[str]] = {}
-    assumed = [c.result("pass", "assumed") for c in asked if c.id not in SIMULATED]
+    assumed = [_assumed(c, plan) for c in asked if c.id not in SIMULATED]
     timed = [c for c in asked if c.id in SIMULATED]
     shape = Shape.of(plan)
     n = 0

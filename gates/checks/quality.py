@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from ..intervals import estimate
 from ..result import GateResult
 from ..three_way import Claim, decide, floor_problem, worst
 from .greedy import KEYS, compare
+
+RETIMED = (
+    "champion-alone only re-timed the candidate's sampled answers, so it has no scores of its own to compare with; "
+    "exact-law speaks for them"
+)
 
 
 class Quality(Check):
@@ -51,6 +57,10 @@ class Quality(Check):
         return self.result(status, reason, estimate=least.estimate, interval=least.interval, threshold=-margin, n=n,
                            unit="0…1", per_stratum=tuple(x.as_json() for x in lines), details=details)  # fmt: skip
 
+    def unmeasurable(self, plan: Mapping[str, Any]) -> str:
+        sampled = float((plan.get("decoding") or {}).get("temperature") or 0.0) > 0
+        return RETIMED if sampled else ""
+
     def disturb(self, evidence: Evidence) -> Evidence:
         frame = evidence.requests.copy()
         mine = (frame["arm"] == evidence.candidate) & frame["quality"].notna()
@@ -69,7 +79,7 @@ def quality_pairs(evidence: Evidence) -> pd.DataFrame | str:
     if "forced" in base:
         base = base[~base["forced"].to_numpy(bool)]
     if base.empty:
-        return "champion-alone only re-timed the candidate's answers, so it has no scores of its own"
+        return RETIMED
     family = ["family_id"] if "family_id" in rows else []
     mine = rows[(rows["arm"] == evidence.candidate).to_numpy()][[*KEYS, *family, "quality"]]
     table = mine.merge(base[[*KEYS, "quality"]], on=KEYS, suffixes=("", "_champion")).dropna(

@@ -11,11 +11,12 @@ import pytest
 from draftgate.gates.alternatives import METHODS, alternative
 from draftgate.gates.calibration.cells import Cell, rows
 from draftgate.gates.calibration.run import SIZES, TABLES, broken, committed, run_table
+from draftgate.gates.judge import judge_evidence
 from draftgate.gates.multiverse import variants
 from draftgate.gates.power import Variation, decision_card, pilot_variation, resized
 from draftgate.harness import cli
 from scipy import stats
-from support.gate_world import good_evidence, good_world, plan_of, write_run
+from support.gate_world import good_evidence, good_world, plan_of, stochastic_evidence, write_run
 
 
 def test_card_says_what_a_plan_can_conclude() -> None:
@@ -36,6 +37,20 @@ def test_card_of_a_plan_that_cannot_conclude() -> None:
         card = decision_card(small, replicates=20, speedups=(1.0, 3.0))
         assert not card["can_go"] and "cannot end in GO" in card["note"]
     assert decision_card({"gates": [], "strata": []}, replicates=10, speedups=(1.0,))["can_go"] is False
+
+
+def test_a_sampled_plan_that_requires_quality_is_told_at_freeze_that_no_run_can_measure_it() -> None:
+    """Champion-alone only re-times the candidate's answers there; the run's own gate gives the same reason."""
+    world = good_world()
+    sampled = {**plan_of(world), "decoding": {"temperature": 0.7}}
+    card = decision_card(sampled, replicates=5, speedups=(3.0,))
+    assert not card["can_go"] and card["truths"][0]["GO"] == 0
+    assert "quality is required, but champion-alone only re-timed" in card["note"]
+    gate = next(g for g in judge_evidence(stochastic_evidence(), look_back=False).gates if g.id == "quality")
+    assert gate.status == "not-measured" and gate.reason in card["note"]
+    softer = [{**g, "requirement": "if-available"} if g["id"] == "quality" else g for g in sampled["gates"]]
+    variation = Variation(0.05, 0.01, 0.002)
+    assert decision_card({**sampled, "gates": softer}, variation=variation, replicates=5, speedups=(3.0,))["can_go"]
 
 
 def test_pilot_gives_upper_limits_of_its_variation() -> None:
