@@ -47,7 +47,7 @@ def test_every_input_is_used_and_every_option_exists() -> None:
 def test_the_example_gives_only_inputs_that_the_action_has() -> None:
     known = set(loaded("action.yml")["inputs"])
     jobs = loaded("reports/examples/workflow.yml")["jobs"]
-    given = [set(s["with"]) for job in jobs.values() for s in job["steps"] if "draftgate" in s.get("uses", "")]
+    given = [set(s["with"]) for job in jobs.values() for s in job["steps"] if s.get("uses") == "./draftgate"]
     assert len(given) == 2 and all(g <= known and {"plan", "candidate"} <= g for g in given)
 
 
@@ -94,3 +94,45 @@ def test_the_action_passes_the_verdict_on(
         "--quick",
     ]
     assert not (tmp_path / "pwned").exists()
+
+
+SHOWN = ("README.md", "CONTRIBUTING.md", "action.yml", ".pre-commit-hooks.yaml", "harness/conf/template.yaml")
+
+
+def test_what_users_see_holds_no_placeholder_but_variables_that_it_names() -> None:
+    """An address to fill in is a variable, and the same file says so; nothing points to a made-up place."""
+    files = [ROOT / name for name in SHOWN]
+    files += [
+        p for folder in ("reports", "gates", "arms", "strata", "harness") for p in (ROOT / folder).glob("**/*.md")
+    ]
+    files += [
+        *(ROOT / "reports" / "examples").iterdir(),
+        *(ROOT / "reports").glob("**/*.j2"),
+        *(ROOT / "reports").glob("*.py"),
+    ]
+    assert len(files) > 30
+    for path in files:
+        text = path.read_text("utf-8")
+        found = re.search(r"YOUR[-_]|example\.(org|com|net)|\bTODO\b|\bFIXME\b|<your", text, re.IGNORECASE)
+        assert found is None, f"{path}: {found}"
+        for variable in set(re.findall(r"DRAFTGATE_(?:REPOSITORY|REF|URL)", text)):
+            assert re.search(rf"(Set|variables)[^\n]*(\n[^\n]*)?{variable}", text), (
+                f"{path}: {variable} is not explained"
+            )
+
+
+def test_the_pre_commit_example_is_what_the_hooks_are() -> None:
+    readme = (ROOT / "reports" / "README.md").read_text("utf-8")
+    block = next(b for b in readme.split("```")[1::2] if "repo: local" in b).removeprefix("yaml")
+    shown = {hook["id"]: hook for hook in yaml.safe_load(block)[0]["hooks"]}
+    for hook in loaded(".pre-commit-hooks.yaml"):
+        assert shown[hook["id"]]["entry"].startswith(hook["entry"])
+
+
+def test_sources_that_could_not_be_checked_are_named() -> None:
+    from draftgate.reports.checklists import SOURCES
+
+    readme = (ROOT / "reports" / "README.md").read_text("utf-8")
+    for source in SOURCES:
+        assert source.checked or f"{source.authors} ({source.year})" in readme
+    assert sum(not s.checked for s in SOURCES) == 1 and all(s.url.startswith("https://") for s in SOURCES)
