@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-CHUNK_BYTES = 1 << 20
-
 
 def canonical_bytes(value: Any) -> bytes:
     """RFC 8785 bytes of a JSON value. Raises ValueError for NaN, infinities and integers beyond 2**53."""

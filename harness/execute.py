@@ -70,12 +70,15 @@ class Execution:
 
     def _go(self, plan: dict[str, Any], identifier: str, journal: Journal) -> RunOutcome:
         self._circumstances(identifier, journal)
+        if journal.index.closed:
+            journal.mend()
         if journal.index.closed and self._tables_hold(journal):
             if self.run_dir.private.is_dir():
                 private_salt(self.run_dir, journal)
             return self._conclude(identifier, journal, closed=True)
         operational = load_operational(self.run_dir) | dict(self.overrides)
         bound = bind(self.run_dir, plan, operational, self.options.backend, self.options.executor)
+        journal.mend()  # only now: a run that is not what was frozen leaves every byte where it lies
         if journal.index.first is None:
             journal.append("plan", self._first(plan, identifier, bound))
             for name, salt in sorted(bound.salts.items()):

@@ -96,9 +96,10 @@ class Journal:
     """The open record of a run. Holds what the runner asks: is this recorded, and write that."""
 
     def __init__(self, run_dir: RunDir, admit: Callable[[Index, int], None] | None = None) -> None:
-        """Scan, ask ``admit`` (it sees the index and the number of records, and may raise), then mend.
+        """Scan, ask ``admit`` (it sees the index and the number of records, and may raise), cut the ledger's torn end.
 
-        Raises IntegrityError for a broken chain. Nothing is changed before ``admit`` has returned.
+        Raises IntegrityError for a broken chain. Nothing is changed before ``admit`` has returned, and part files are
+        left alone until `mend`, which has to come before anything is written.
         """
         self.run_dir = run_dir
         self.index = Index()
@@ -110,10 +111,9 @@ class Journal:
         self._pending: list[dict[str, Any]] = []
         if self.ledger.torn_tail is not None:
             self.deviation("torn_tail", _TORN, tails=[asdict(self.ledger.torn_tail)])
-        self._mend()
 
-    def _mend(self) -> None:
-        """Cut bytes that no record binds; retract records whose bytes are gone."""
+    def mend(self) -> None:
+        """Cut bytes that no record binds; retract records whose bytes are gone. A second call changes nothing."""
         tails, retracted, ends = [], [], {}
         units = {EXTRA: self.run_dir.extra_part} | {
             int(p.stem): p for p in self.run_dir.parts.glob("*.jsonl") if p.stem.isdigit()

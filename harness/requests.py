@@ -9,8 +9,6 @@ from .canonical import digest
 from .errors import IncompleteRun
 from .schedule import Item
 
-CANCELLED = ("error", "cancelled")
-
 
 def output_digest(salt: str, tokens: Sequence[int]) -> str:
     """Equal texts, equal digests, and nothing else to be read from it: salted with the run's private salt."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -162,7 +161,3 @@ def build(table: str, rows: Iterable[Mapping[str, Any]], plan_id: str) -> pa.Tab
     values = zip(*picked, strict=True) if picked else ([] for _ in columns)
     arrays = [pa.array(column, type=c.type) for c, column in zip(columns, values, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema(table, plan_id))
-
-
-def result_path(run_dir: Path, table: str) -> Path:
-    return run_dir / "results" / f"{table}.parquet"

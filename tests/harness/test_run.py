@@ -101,6 +101,23 @@ def test_a_unit_resumed_in_the_middle_is_a_new_segment_with_its_own_warmup(toy: 
     assert set(read_table(folder, "warmups")["segment"]) == {0, 1}
 
 
+def test_a_run_that_is_not_what_was_frozen_moves_no_bytes_even_without_its_ledger(toy: Toy) -> None:
+    toy.freeze()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(progress=StopAfter(3))
+    folder = toy.folder / "run"
+    (folder / "ledger.jsonl").unlink()
+    kept = {p: p.read_bytes() for p in folder.rglob("*") if p.parent.name in ("parts", "private")}
+    was = toy.champion.read_bytes()
+    toy.champion.write_text('{"seed": 2}')
+    with pytest.raises(IntegrityError, match="champion"):
+        toy.run()
+    assert kept == {p: p.read_bytes() for p in kept} and not (folder / "torn").exists()
+    toy.champion.write_bytes(was)
+    toy.run()
+    assert (folder / "torn").is_dir() and "torn_tail" in deviations(folder) and keys(folder) == scheduled(folder)
+
+
 def test_running_a_complete_run_again_changes_nothing(toy: Toy) -> None:
     folder = toy.whole()
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import rfc8785
 from draftgate.gates.result import GateResult, Verdict, combine
 from draftgate.harness import tables
+from draftgate.harness.rundir import RunDir
 
 STRATA = (
     "casual_chat", "ambiguous", "source_conflict", "current_preference", "memory_distrust", "summaries", "rewrites",
@@ -253,7 +254,7 @@ def synthetic_run(
     rows = make_rows(plan, seed)
     (path / "results").mkdir(exist_ok=True)
     for table, listed in rows.items():
-        pq.write_table(tables.build(table, listed, plan_id), tables.result_path(path, table))
+        pq.write_table(tables.build(table, listed, plan_id), RunDir(path).table(table))
     environment = {
         "python": "3.11",
         "platform": "Linux",
@@ -269,8 +270,7 @@ def synthetic_run(
     loads = [4e7 + 1e5 * i for i in range(12)]
     ledger.append(("audit", {"name": "cold_loads", "ok": True, "n": 12, "detail": {"draft_load_ns": loads}}))
     ledger += [
-        ("table", {"name": t, "sha256": hashlib.sha256(tables.result_path(path, t).read_bytes()).hexdigest()})
-        for t in rows
+        ("table", {"name": t, "sha256": hashlib.sha256(RunDir(path).table(t).read_bytes()).hexdigest()}) for t in rows
     ]
     ledger.append(("close", {"requests": len(rows["requests"])}))
     write_ledger(path, ledger)
