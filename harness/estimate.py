@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..arms.kinds import WITH_DRAFT
 from .bound import Bound
 from .freeze import load_message
 from .process import Executor
@@ -13,6 +14,8 @@ from .schedule import Schedule
 
 PROBE_TOKENS = 24
 """New tokens of the measured request."""
+AUDITED_TOKENS = 8000
+"""About so many tokens are computed again after the requests: replay, the battery of ends, fresh states."""
 START_S = 0.25
 """A fresh Python with numpy; the model's load is measured."""
 
@@ -26,7 +29,7 @@ class Estimate:
     tokens: int
     """At most: every answer at its limit."""
     seconds: float
-    """Every answer at its limit, every arm as fast as champion alone."""
+    """Every answer at its limit, every arm as fast as champion alone; audits, shadow replay and scoring included."""
 
 
 def estimate(plan: Mapping[str, Any], bound: Bound, backend: str, executor: Executor, kernel: str | None) -> Estimate:
@@ -46,7 +49,20 @@ def estimate(plan: Mapping[str, Any], bound: Bound, backend: str, executor: Exec
     work = share * (tokens * token_s + prompt_tokens * prefill_s)
     loads = processes * (START_S + bound.load_ns / 1e9 + plan["schedule"]["rest_s"])
     cold = plan["measurement"]["cold_loads"] * (START_S + bound.load_ns / 1e9)
-    return Estimate(len(schedule.units), processes, requests, tokens, work + loads + cold)
+    after = off_clock_seconds(
+        plan, tokens // arms, prompt_tokens // (arms * plan["schedule"]["blocks"]), prefill_s, token_s
+    )
+    return Estimate(len(schedule.units), processes, requests, tokens, work + loads + cold + after)
+
+
+def off_clock_seconds(
+    plan: Mapping[str, Any], answer_tokens: int, prompt_tokens: int, prefill_s: float, token_s: float
+) -> float:
+    """Seconds off the clock; ``answer_tokens`` of one arm, ``prompt_tokens`` of one arm in one block."""
+    measure = plan["measurement"]
+    drafting = sum(arm["kind"] in WITH_DRAFT for arm in plan["arms"]) if measure["shadow_k"] else 0
+    scored = 0 if plan["decoding"]["temperature"] == 0 else min(measure["score_tokens"], answer_tokens)
+    return drafting * prompt_tokens * prefill_s + (AUDITED_TOKENS + 2 * scored) * token_s
 
 
 def _overhead(plan: Mapping[str, Any]) -> float:
