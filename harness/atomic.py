@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..strata.files import replacing as replacing  # reports write with it too
 from .errors import DraftgateError, IncompleteRun
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -39,19 +40,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
-    """Write to a temporary name beside ``path``, fsync, replace, fsync the folder. Creates parent folders."""
+    """Durably: the bytes before the name, the name before this returns. Creates parent folders."""
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with replacing(path) as file:
+            file.write(data)
         sync_folder(path.parent)
     return path
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ..strata.files import replacing
 from .atomic import disk_errors, sync_folder
 from .canonical import digest_file
 from .exclusions import excluded_pairs, pair_of
@@ -67,17 +67,14 @@ def rows_of(kind: str, body: Row, parts: Parts) -> Iterator[tuple[str, Row]]:
 
 
 class TableWriter:
-    """One Parquet file, a row group at a time, under a temporary name until `finish`."""
+    """One Parquet file, a row group at a time."""
 
-    def __init__(self, path: Path, table: str, plan_id: str) -> None:
+    def __init__(self, file: BinaryIO, table: str, plan_id: str) -> None:
         import pyarrow.parquet as pq
 
-        self.path, self.table, self.plan_id, self.rows = path, table, plan_id, 0
+        self.table, self.plan_id, self.rows = table, plan_id, 0
         self._waiting: list[Row] = []
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        path.parent.mkdir(exist_ok=True)
-        self._file = self._temporary.open("wb")
-        self._writer = pq.ParquetWriter(self._file, schema(table, plan_id), compression="zstd")
+        self._writer = pq.ParquetWriter(file, schema(table, plan_id), compression="zstd")
 
     def add(self, row: Row) -> None:
         self._waiting.append(row)
@@ -89,44 +86,31 @@ class TableWriter:
         self.rows += len(self._waiting)
         self._waiting = []
 
-    def finish(self) -> Row:
-        """Durable under its name; the body of its `table` record."""
+    def finish(self) -> None:
+        """Write what waits and the file's footer."""
         if self._waiting or not self.rows:
             self._flush()
         self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        os.replace(self._temporary, self.path)
-        sync_folder(self.path.parent)
-        return {"name": self.table, "sha256": digest_file(self.path), "rows": self.rows}
-
-    def abandon(self) -> None:
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
 
 
 def write_tables(run_dir: RunDir, plan: Mapping[str, Any], plan_id: str, records: Records) -> list[Row]:
     """Every table of the run; returns a body of a `table` record for each: name, sha256, rows."""
     dropped = excluded_pairs(plan, (body for _, body in live_records(records, "request")))
     writers: dict[str, TableWriter] = {}
-    parts = Parts(run_dir)
     with disk_errors(run_dir.results), without_collector():
-        try:
+        with contextlib.ExitStack() as files, contextlib.closing(Parts(run_dir)) as parts:
             for table in TABLES:
-                writers[table] = TableWriter(run_dir.table(table), table, plan_id)
+                file = files.enter_context(replacing(run_dir.table(table)))
+                writers[table] = TableWriter(file, table, plan_id)
             for kind, body in live_records(records, *KINDS):
                 if kind == "request" and dropped:
                     body["excluded"] = dropped.get(pair_of(body), "")
                 for table, row in rows_of(kind, body, parts):
                     writers[table].add(row)
-            return [writer.finish() for writer in writers.values()]
-        except BaseException:
             for writer in writers.values():
-                writer.abandon()
-            raise
-        finally:
-            parts.close()
+                writer.finish()
+        sync_folder(run_dir.results)
+    return [{"name": t, "sha256": digest_file(run_dir.table(t)), "rows": w.rows} for t, w in writers.items()]
 
 
 def read_table(run_dir: RunDir | Path | str, name: str) -> pd.DataFrame:

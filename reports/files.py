@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
+
+from ..harness.atomic import replacing
 
 
 class ReportError(Exception):
@@ -20,18 +20,10 @@ class Damaged(ReportError):
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes UTF-8 under a temporary name beside ``path`` and replaces it. Raises ReportError when it cannot."""
+    """Writes UTF-8. Raises ReportError when it cannot."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(path) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise ReportError(
             f"cannot write {path}: {error.strerror or error}; make the folder writable or free space"

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from .errors import StrataError
-from .files import replacing
+from .files import output
 from .schema import Prompt
 
 N = 13
@@ -96,7 +96,7 @@ def write_hashes(path: Path, hashes: Grams) -> None:
     parts = [MAGIC, struct.pack(">H", len(hashes.sizes))]
     for size, kept in sorted(hashes.sizes.items()):
         parts += [struct.pack(">HI", size, len(kept)), *sorted(kept)]
-    with replacing(path) as handle:
+    with output(path) as handle:
         handle.write(b"".join(parts))
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from ..errors import StrataError
-from ..files import replacing
+from ..files import output
 from ..importers import IMPORTERS, file_sha256, import_file
 from ..load import Problem
 
@@ -31,7 +31,7 @@ def run_import(args: argparse.Namespace) -> int:
         if lost["records"] <= MOST_NAMED:
             print(problem, file=sys.stderr)
 
-    with replacing(out) as handle:
+    with output(out) as handle:
         for prompt in import_file(
             args.kind,
             source,
@@ -55,7 +55,7 @@ def run_import(args: argparse.Namespace) -> int:
         "prompts": dict(kept),
         "not_imported": lost["records"],
     }
-    with replacing(out.with_name(out.name + ".source.json")) as handle:
+    with output(out.with_name(out.name + ".source.json")) as handle:
         handle.write(json.dumps(sidecar, ensure_ascii=False, indent=2).encode() + b"\n")
     print(f"{out}: {kept.total():,} prompts in {len(kept)} strata; {lost['records']:,} records not imported")
     return 2 if lost else 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..contamination import ngram_hashes, prompt_texts, write_hashes
 from ..errors import StrataError
-from ..files import replacing
+from ..files import output
 from ..generate_long import generate
 from ..load import load_stratum, names
 
@@ -19,7 +19,7 @@ def run_generate_long(args: argparse.Namespace, services: Any) -> int:
     if make is None:
         raise StrataError("--model: no tokenizer can be had here")
     count = make(args.model)
-    with replacing(Path(args.out)) as handle:
+    with output(Path(args.out)) as handle:
         for record in generate(count):
             handle.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     return 0

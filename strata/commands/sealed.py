@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StrataError
-from ..files import replacing
+from ..files import output
 from ..load import load_stratum
 from ..schema import Prompt
 from ..sealing import new_salt, reveal, seal, verify
@@ -20,9 +20,9 @@ def run_seal(args: argparse.Namespace) -> int:
         raise StrataError(f"{folder / 'salt.hex'}: a set is sealed here already; choose another folder")
     salt = new_salt()
     sealed = seal(_part(args.name, args.all), salt)
-    with replacing(folder / "salt.hex", 0o600) as handle:
+    with output(folder / "salt.hex", 0o600) as handle:
         handle.write(salt.hex().encode() + b"\n")
-    with replacing(folder / "seal.json") as handle:
+    with output(folder / "seal.json") as handle:
         handle.write(json.dumps(sealed, indent=2).encode() + b"\n")
     print(f"{folder / 'seal.json'}: {len(sealed['commitments'])} prompts, root {sealed['root']}")
     return 0
