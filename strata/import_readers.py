@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from .errors import StrataError
-from .load import MAX_LINE_BYTES, lines_of, parse_object
+from .load import MAX_LINE_BYTES, lines_of, parse_object, text_of
 
 Record = tuple[int, Any]
 """Number of the line or record, from 1, and its value; a StrataError instead of a value for one that cannot be read."""
@@ -20,19 +20,20 @@ def json_values(path: Path) -> Iterator[Record]:
     """The objects of a JSON-lines file, or the elements of a file that is one JSON array."""
     with path.open("rb") as handle:
         head = handle.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return _array(path) if head.startswith(b"[") else _lines(path)
+    return _array(path) if head.startswith(b"[") else _lines(path, parse_object)
 
 
-def _lines(path: Path) -> Iterator[Record]:
+def _lines(path: Path, read: Callable[[bytes], Any]) -> Iterator[Record]:
+    """What ``read`` makes of every line that is not blank."""
     for number, line in lines_of(path):
-        if line is not None and not line.strip():
-            continue
-        try:
-            if line is None:
-                raise StrataError(f"over-long: the line has more than {MAX_LINE_BYTES:,} bytes")
-            yield number, parse_object(line)
-        except StrataError as error:
-            yield number, error
+        if isinstance(line, StrataError):
+            yield number, line
+        elif line.strip():
+            try:
+                value = read(line)
+            except StrataError as error:
+                value = error
+            yield number, value
 
 
 def _array(path: Path) -> Iterator[Record]:
@@ -91,14 +92,4 @@ def parquet_rows(path: Path) -> Iterator[Record]:
 
 
 def text_lines(path: Path) -> Iterator[Record]:
-    for number, line in lines_of(path):
-        if line is not None and not line.strip():
-            continue
-        try:
-            if line is None:
-                raise StrataError(f"over-long: the line has more than {MAX_LINE_BYTES:,} bytes")
-            yield number, {"text": line.decode("utf-8").strip()}
-        except UnicodeDecodeError as error:
-            yield number, StrataError(f"not UTF-8 at byte {error.start}")
-        except StrataError as error:
-            yield number, error
+    return _lines(path, lambda line: {"text": text_of(line).strip()})

@@ -17,7 +17,7 @@ from typing import Any
 
 from .errors import StrataError
 from .import_readers import Record, json_values, parquet_rows, text_lines
-from .load import Problem, id_hash
+from .load import Problem, prompts_of
 from .schema import Prompt, from_record
 
 Mapper = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -59,22 +59,11 @@ def import_file(
         raise StrataError(f"importer {kind!r} is none of {', '.join(sorted(IMPORTERS))}")
     importer, path = IMPORTERS[kind], Path(path)
     origin = {"kind": kind, "file": path.name, "sha256": file_sha256(path), "licence": licence}
-    seen: set[int] = set()
-    for number, value in importer.read(path):
-        try:
-            if isinstance(value, StrataError):
-                raise value
-            prompt = _prompt(importer.map(_object(value)), number, origin, stratum or "", reserve_every)
-            if (unique := id_hash(prompt.id)) in seen:
-                raise StrataError(f"the id {prompt.id!r} has been used by an earlier record")
-            seen.add(unique)
-        except StrataError as error:
-            problem = Problem(str(path), number, str(error))
-            if on_problem is None:
-                raise StrataError(str(problem)) from None
-            on_problem(problem)
-            continue
-        yield prompt
+
+    def read(number: int, value: Any) -> Prompt:
+        return _prompt(importer.map(_object(value)), number, origin, stratum or "", reserve_every)
+
+    return prompts_of(path, importer.read(path), read, on_problem)
 
 
 def _prompt(mapped: dict[str, Any], number: int, origin: Mapping[str, Any], stratum: str, reserve_every: int) -> Prompt:

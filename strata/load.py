@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TypeVar
 
 from .errors import StrataError
 from .schema import Prompt, from_record
+
+Value = TypeVar("Value")
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is skipped without being held in memory."""
@@ -80,31 +82,42 @@ def read_jsonl(
     """
     path = Path(path)
     name = stratum or default_stratum(path)
+    return prompts_of(path, lines_of(path), lambda _, line: from_record(parse_object(line), stratum=name), on_problem)
+
+
+def prompts_of(
+    path: Path,
+    records: Iterable[tuple[int, Value | StrataError]],
+    read: Callable[[int, Value], Prompt],
+    on_problem: Callable[[Problem], None] | None,
+) -> Iterator[Prompt]:
+    """The prompts of numbered records that can be read and whose id no earlier one has; the others are problems.
+
+    Without ``on_problem`` the first problem raises StrataError.
+    """
     seen: set[int] = set()
-    with _open(path) as handle:
-        for number, line in _lines(handle):
-            try:
-                prompt = _prompt(line, name)
-                if (key := id_hash(prompt.id)) in seen:
-                    raise StrataError(f"duplicate id {prompt.id!r}: an earlier line has it")
-                seen.add(key)
-            except StrataError as error:
-                problem = Problem(str(path), number, str(error))
-                if on_problem is None:
-                    raise StrataError(str(problem)) from None
-                on_problem(problem)
-                continue
-            yield prompt
+    for number, value in records:
+        try:
+            if isinstance(value, StrataError):
+                raise value
+            prompt = read(number, value)
+            if (key := id_hash(prompt.id)) in seen:
+                raise StrataError(f"duplicate id {prompt.id!r}: an earlier record has it")
+            seen.add(key)
+        except StrataError as error:
+            problem = Problem(str(path), number, str(error))
+            if on_problem is None:
+                raise StrataError(str(problem)) from None
+            on_problem(problem)
+            continue
+        yield prompt
 
 
 def parse_object(line: bytes) -> Any:
     """One line's JSON value. Raises StrataError for what is not UTF-8, not JSON, or JSON that readers disagree on."""
     if b"\x00" in line:
         raise StrataError(f"NUL byte at byte {line.index(0)}")
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise StrataError(f"not UTF-8 at byte {error.start} (0x{line[error.start]:02x})") from None
+    text = text_of(line)
     if not text.strip():
         raise StrataError("empty line")
     try:
@@ -117,42 +130,36 @@ def parse_object(line: bytes) -> Any:
         raise StrataError(f"not usable JSON: {error}") from None
 
 
+def text_of(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StrataError(f"not UTF-8 at byte {error.start} (0x{line[error.start]:02x})") from None
+
+
 def id_hash(identifier: str) -> int:
     """64 bits of an id: a million in a set take 65 MB, and two ids collide in one such file of 37 million."""
     return int.from_bytes(blake2b(identifier.encode(), digest_size=8).digest())
 
 
-def lines_of(path: str | Path) -> Iterator[tuple[int, bytes | None]]:
-    """Numbered lines of a file without their ends; None stands for one longer than MAX_LINE_BYTES."""
-    with _open(Path(path)) as handle:
-        yield from _lines(handle)
-
-
-def _open(path: Path) -> BinaryIO:
+def lines_of(path: Path) -> Iterator[tuple[int, bytes | StrataError]]:
+    """Numbered lines of a file without their ends; a StrataError stands for one longer than MAX_LINE_BYTES."""
     try:
-        return path.open("rb")
+        handle = path.open("rb")
     except OSError as error:
         raise StrataError(f"{path}: {error.strerror or error}") from None
-
-
-def _lines(handle: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    number = 0
-    while chunk := handle.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if len(chunk) > MAX_LINE_BYTES and not chunk.endswith(b"\n"):
-            while chunk and not chunk.endswith(b"\n"):
-                chunk = handle.readline(MAX_LINE_BYTES)
-            yield number, None
-            continue
-        if number == 1:
-            chunk = chunk.removeprefix(b"\xef\xbb\xbf")
-        yield number, chunk.rstrip(b"\r\n")
-
-
-def _prompt(line: bytes | None, stratum: str) -> Prompt:
-    if line is None:
-        raise StrataError(f"over-long: the line has more than {MAX_LINE_BYTES:,} bytes")
-    return from_record(parse_object(line), stratum=stratum)
+    with handle:
+        number = 0
+        while chunk := handle.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(chunk) > MAX_LINE_BYTES and not chunk.endswith(b"\n"):
+                while chunk and not chunk.endswith(b"\n"):
+                    chunk = handle.readline(MAX_LINE_BYTES)
+                yield number, StrataError(f"over-long: the line has more than {MAX_LINE_BYTES:,} bytes")
+                continue
+            if number == 1:
+                chunk = chunk.removeprefix(b"\xef\xbb\xbf")
+            yield number, chunk.rstrip(b"\r\n")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def test_the_reserve_does_not_depend_on_the_order(tmp_path: Path) -> None:
 
 def test_the_same_key_twice_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"question_id": 1, "turns": ["x"]}, {"question_id": 1, "turns": ["y"]})
-    with pytest.raises(StrataError, match="has been used"):
+    with pytest.raises(StrataError, match="duplicate id"):
         imported("mt-bench", path)
 
 
