@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import os
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..strata.files import replacing
 from .draws import Draws
 from .errors import ArmError
 from .model_free import ModelFree
@@ -71,19 +71,29 @@ def count(
 
 
 def write_cache(path: Path, tables: Mapping[int, Mapping[tuple[int, ...], int]], tokenizer_sha256: str) -> str:
-    """Write the file and return its sha256. The same tables give the same bytes."""
+    """Write the file and return its sha256. The same tables give the same bytes.
+
+    Raises ArmError, and leaves what was there, where it cannot be written or is more than `read_cache` takes.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {"format": np.array(FORMAT), "tokenizer_sha256": np.array(tokenizer_sha256)}
     for n, table in sorted(tables.items()):
         rows = np.array([[*gram, token] for gram, token in sorted(table.items())], np.int32).reshape(-1, n + 1)
         arrays[f"n{n}"] = rows
-    temporary = path.with_suffix(".tmp")
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), buffer.getvalue())
-    os.replace(temporary, path)
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    data = whole.getvalue()
+    if len(data) > LARGEST_FILE:
+        raise ArmError(f"{path}: {len(data) >> 20} MiB are more than an arm reads; give less text")
+    try:
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise ArmError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return hashlib.sha256(data).hexdigest()
 
 
 def read_cache(path: Path, sha256: str | None = None) -> NgramCache:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
     from ..engine.tokenizer import Tokenizer
     from ..errors import ArmError
     from ..models import resolve
-    from ..ngram_cache import LARGEST_FILE, count, write_cache
+    from ..ngram_cache import count, write_cache
 
     if args.min_n > args.max_n:
         raise ArmError(f"--min-n {args.min_n} is above --max-n {args.max_n}")
@@ -58,9 +58,6 @@ def run(args: argparse.Namespace, services: Any) -> int:
         print(f"{args.out}: {sum(map(len, tables.values()))} n-grams of {len(kept)} paragraphs, sha256 {sha256}")
     if dropped:
         print(f"{dropped} paragraphs repeat a prompt of the strata and were left out", file=sys.stderr)
-    if found["bytes"] > LARGEST_FILE:
-        args.out.unlink()
-        raise ArmError(f"{args.out}: {found['bytes'] >> 20} MiB are more than an arm reads; give less text")
     return 0
 
 

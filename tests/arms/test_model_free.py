@@ -150,6 +150,20 @@ def test_a_cache_that_is_compressed_empty_or_too_large_is_refused(
         read_cache(tmp_path / "good.npz")
 
 
+def test_a_cache_that_no_arm_would_read_or_no_disk_takes_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tables = tmp_path / "c.npz", count([[1, 2, 3] * 3], [2])
+    write_cache(path, tables, "tok")
+    before = path.read_bytes()
+    with pytest.raises(ArmError, match="cannot be written"):
+        write_cache(path / "c.npz", tables, "tok")
+    monkeypatch.setattr(ngram_cache, "LARGEST_FILE", 100)
+    with pytest.raises(ArmError, match="give less text"):
+        write_cache(path, tables, "tok")
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
 def test_settings_are_checked(tmp_path: Path) -> None:
     sha = write_cache(tmp_path / "c.npz", count([[1, 2, 3] * 3], [2]), "tok")
     entry = {"cache": str(tmp_path / "c.npz"), "sha256": sha, "k": 3}
