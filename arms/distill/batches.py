@@ -44,6 +44,7 @@ class Sequences:
         self.prompts = np.concatenate([s.prompts for s in shards])
         self.top_ids = np.concatenate([s.top_ids for s in shards])
         self.top_log_p = np.concatenate([s.top_log_p for s in shards])
+        temperature = np.concatenate([s.temperature for s in shards])
         self.seconds = sum(s.seconds for s in shards)
         parts = [s.hidden for s in shards if s.hidden is not None] if hidden else []
         self.hidden = np.concatenate(parts) if parts else None
@@ -54,6 +55,8 @@ class Sequences:
         usable = np.arange(len(self.lengths)) if clean is None else np.array(clean, np.int64)
         held = min(HELD_OUT, max(1, len(usable) // 10))
         self.training, self.held_out = usable[:-held], usable[-held:]
+        self.greedy = self.held_out[temperature[self.held_out] == 0]
+        """Held-out sequences that are the champion's own greedy answers."""
 
     @property
     def answer_tokens(self) -> int:
@@ -87,8 +90,9 @@ class Sequences:
             yield self.batch(group)
 
     def held_out_batches(self, size: int = 16) -> Iterator[Batch]:
-        for start in range(0, len(self.held_out), size):
-            yield self.batch(self.held_out[start : start + size])
+        """The greedy ones of the held-out sequences."""
+        for start in range(0, len(self.greedy), size):
+            yield self.batch(self.greedy[start : start + size])
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Batch:
         count, longest, k = len(indices), int(self.lengths[indices].max()), self.top_ids.shape[1]

@@ -53,6 +53,7 @@ class Shard:
     top_ids: npt.NDArray[np.int32]
     top_log_p: npt.NDArray[np.float16]
     hidden: npt.NDArray[np.float16] | None
+    temperature: npt.NDArray[np.float32]
     seconds: float
 
     @property
@@ -209,7 +210,14 @@ def load(path: Path) -> Shard:
         with np.load(path, allow_pickle=False) as z:
             hidden = z["hidden"] if "hidden" in z.files else None
             return Shard(
-                z["ids"], z["lengths"], z["prompts"], z["top_ids"], z["top_log_p"], hidden, float(z["seconds"])
+                z["ids"],
+                z["lengths"],
+                z["prompts"],
+                z["top_ids"],
+                z["top_log_p"],
+                hidden,
+                z["temperature"],
+                float(z["seconds"]),
             )
     except (OSError, ValueError, KeyError) as error:
         raise ArmError(f"{path} is not a whole corpus shard ({error}); delete it and run distill again") from error
@@ -227,13 +235,13 @@ def answers(model: Any, shard: Shard) -> list[str]:
     return out
 
 
-def texts(model: Any, paths: list[Path]) -> list[str]:
-    """Every sequence of the corpus as text, prompt and answer."""
+def texts(model: Any, paths: list[Path], special: bool = False) -> list[str]:
+    """Every sequence of the corpus as text, prompt and answer; with ``special``, the marks of the turns too."""
     out = []
     for path in paths:
         shard, start = load(path), 0
         for length in shard.lengths.tolist():
-            out.append(model.tokenizer.decode(shard.ids[start : start + length].tolist()))
+            out.append(model.tokenizer.decode(shard.ids[start : start + length].tolist(), special))
             start += length
     return out
 

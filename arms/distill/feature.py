@@ -13,9 +13,8 @@ from torch.nn import functional as F
 from .batches import Batch, Labels, Sequences
 from .feature_model import FeatureDraft
 from .llama_model import norm
+from .rounds import DRAFTED, Rounds
 
-DRAFTED = 5
-"""Positions of the held-out survival curve."""
 LATER_SHARE = 0.5
 """Share of positions whose loss is computed in every step after the first."""
 
@@ -120,30 +119,20 @@ class FeatureTask:
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Any]:
-        """Greedy survival by position over held-out starts whose continuation is the champion's own argmax."""
+        """Rounds along held-out greedy answers."""
         self.module.eval()
-        survived, starts = torch.zeros(DRAFTED), 0
+        rounds = Rounds()
         for batch in self.data.held_out_batches():
             assert batch.hidden is not None
             outputs, wanted, age = self._unroll(batch, batch.hidden, DRAFTED)
             answer, best = batch.answer[:, 2:], batch.top_ids[:, 2:, 0]
-            greedy = answer & (best == batch.ids[:, 2:])
-            length = answer.shape[1] - DRAFTED + 1
-            if length <= 0:
-                continue
-            usable = torch.stack([greedy[:, j : j + length] for j in range(DRAFTED)]).all(0)
-            alive = usable.clone()
-            starts += int(usable.sum())
+            hits = []
             for step, out in enumerate(outputs):
                 hit = torch.zeros_like(wanted)
                 chosen = self.labels.rows[F.linear(out.bfloat16(), self.head).argmax(-1)]
                 hit[wanted] = (chosen == best[wanted]) & (age >= step)
-                alive &= hit[:, step : step + length]
-                survived[step] += alive.sum()
+                hits.append(hit.numpy())
+            for row in range(len(answer)):
+                rounds.add([hit[row] for hit in hits], answer[row].numpy())
         self.module.train()
-        curve = (survived / max(1, starts)).tolist()
-        return {
-            "survival": [round(s, 3) for s in curve],
-            "tokens_per_verification": {str(k): round(1 + sum(curve[:k]), 3) for k in (3, 4, 5)},
-            "starts": starts,
-        }
+        return rounds.figures()

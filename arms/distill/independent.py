@@ -12,8 +12,7 @@ from torch import Tensor
 
 from .batches import Batch, Labels, Sequences
 from .llama_model import Llama
-
-DRAFTED = 5
+from .rounds import DRAFTED, Rounds
 
 
 class DistilTask:
@@ -37,9 +36,9 @@ class DistilTask:
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Any]:
-        """Greedy match and survival by position (the draft sees true tokens, so positions chain), and overlap."""
+        """Rounds along held-out greedy answers (the draft sees true tokens), and overlap Σ min(p, q) over them."""
         self.module.eval()
-        survived, starts, overlap, tested = torch.zeros(DRAFTED), 0, 0.0, 0
+        rounds, overlap, tested = Rounds(), 0.0, 0
         for batch in self.data.held_out_batches():
             with torch.autocast("cpu", torch.bfloat16):
                 logits = self.module.logits(self.module.hidden(batch.ids[:, :-1]))
@@ -49,25 +48,11 @@ class DistilTask:
             drafted = torch.where(place >= 0, p.gather(2, place.clamp(min=0)), torch.zeros(()))
             overlap += float((torch.minimum(drafted, top_p).sum(-1) * answer).sum())
             tested += int(answer.sum())
-            hit = self.labels.rows[logits.argmax(-1)] == top_ids[..., 0]
-            greedy = answer & (top_ids[..., 0] == batch.ids[:, 1:])
-            length = answer.shape[1] - DRAFTED + 1
-            if length <= 0:
-                continue
-            usable = torch.stack([greedy[:, j : j + length] for j in range(DRAFTED)]).all(0)
-            alive = usable.clone()
-            starts += int(usable.sum())
-            for step in range(DRAFTED):
-                alive &= hit[:, step : step + length]
-                survived[step] += alive.sum()
+            hit = (self.labels.rows[logits.argmax(-1)] == top_ids[..., 0]).numpy()
+            for row in range(len(answer)):
+                rounds.add([hit[row]] * DRAFTED, answer[row].numpy())
         self.module.train()
-        curve = (survived / max(1, starts)).tolist()
-        return {
-            "survival": [round(s, 3) for s in curve],
-            "tokens_per_verification": {str(k): round(1 + sum(curve[:k]), 3) for k in (3, 4, 5)},
-            "overlap": round(overlap / max(1, tested), 3),
-            "starts": starts,
-        }
+        return rounds.figures() | {"overlap": round(overlap / max(1, tested), 3)}
 
 
 class TextTask:

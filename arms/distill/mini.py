@@ -37,7 +37,7 @@ class MiniRecipe:
     context: int = 1024
     tokens: int = 430_000
     """Answer tokens of the teacher: those of the feature draft's default, so one corpus serves both."""
-    passes: float = 5.0
+    passes: float = 3.5
     draft_width: int = 128
     draft_layers: int = 2
     draft_tokens: int = 300_000
@@ -50,7 +50,8 @@ class MiniRecipe:
 
 def conversations(teacher: Any, paths: list[Path]) -> list[str]:
     """Every sequence of a teacher's corpus as text with the template's marks, the teacher's system line left out."""
-    return [text[max(0, text.find("<|im_start|>user")) :] for text in corpus.texts(teacher, paths)]
+    texts = corpus.texts(teacher, paths, special=True)
+    return [text[text.index("<|im_start|>user") :] for text in texts]
 
 
 def train_tokenizer(texts: list[str], vocabulary: int) -> Tokenizer:
