@@ -166,7 +166,7 @@ class _CostState(_Base):
             rate = tokens / (costs.verify[k] + k * costs.draft)
             if rate > best_rate:
                 best, best_rate = k, rate
-        self.rate, self.acceptance, self.reach = best_rate, a, 1.0
+        self.rate, self.acceptance = best_rate, a
         if best and policy.sharpness:
             return self.maximum
         if best or not policy.explore:
@@ -177,6 +177,8 @@ class _CostState(_Base):
     def go_on(self, drawn: int, probability: float, top: float, entropy: float) -> bool:
         if not self.policy.sharpness or drawn >= self.maximum:
             return True
+        if drawn == 1:  # not in requested(): a probe round does not ask
+            self.reach = 1.0
         self.reach *= max(0.0, min(1.0, top)) ** self.policy.sharpness
         price = self.costs.draft + self.costs.verify[drawn + 1] - self.costs.verify[drawn]
         return self.reach * self.acceptance > price * self.rate

@@ -34,15 +34,14 @@ class Course:
         self.per_time = self.expected = 0.0
 
     def requested(self) -> int:
-        self.tops = []
         if self.kind == "hf-heuristic":
             return self.k
         if self.kind == "cost-model":
             return self._cheapest()
         return self.maximum
 
-    def go_on(self, top: float) -> bool:
-        self.tops.append(top)
+    def go_on(self, drawn: int, top: float) -> bool:
+        self.tops = [*self.tops[: drawn - 1], top]
         if self.kind == "cost-model" and self.sharpness:
             return len(self.tops) >= self.maximum or self._worth_one_more()
         return self.kind != "confidence" or top >= float(self.spec.get("threshold", 0.4))
@@ -171,7 +170,9 @@ class DraftGuesser:
                 guess.numeric = True
                 break
             guess.tokens.append(token)
-            if token in self.case.stop_ids or not self.course.go_on(top) or self._forced([*context, *guess.tokens]):
+            if token in self.case.stop_ids or not self.course.go_on(len(guess.tokens), top):
+                break
+            if self._forced([*context, *guess.tokens]):
                 break
         return guess
 
