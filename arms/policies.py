@@ -6,6 +6,7 @@ kept*, and reads only what has been drawn and the rows it was drawn from. No sta
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -136,10 +137,10 @@ class CostModel(_Base):
 
     def at(self, tokens: int) -> Costs:
         """The costs of a request with so many tokens of prompt."""
-        low = max((c for c in self.costs if c.context <= tokens), key=lambda c: c.context, default=self.costs[0])
-        high = next((c for c in self.costs if c.context > tokens), low)
-        if high.context <= low.context or tokens <= low.context:
-            return low
+        above = bisect.bisect_right(self.costs, tokens, key=lambda c: c.context)
+        if above == 0 or above == len(self.costs):
+            return self.costs[max(above - 1, 0)]
+        low, high = self.costs[above - 1], self.costs[above]
         share = (tokens - low.context) / (high.context - low.context)
         verify = tuple(a + share * (b - a) for a, b in zip(low.verify, high.verify, strict=True))
         return Costs(tokens, low.draft + share * (high.draft - low.draft), verify)
