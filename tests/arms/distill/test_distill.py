@@ -56,6 +56,21 @@ def test_a_small_draft_is_trained_loaded_exact_and_documented(champion: Any, tmp
     assert again.corpus_sha256 == made.corpus_sha256 and again.file_sha256 == made.file_sha256
 
 
+def test_the_mini_champion_learns_turns_with_their_marks(champion: Any, tmp_path: Path) -> None:
+    from draftgate.arms.distill import corpus, mini
+    from draftgate.arms.distill.contamination import Filter
+
+    amount = corpus.Amount(tokens=200, shard_sequences=16, max_new_tokens=64)
+    paths = corpus.build(champion, tmp_path, amount, 1, Filter.shipped(), False, lambda n: None)
+    texts = mini.conversations(champion, paths)
+    assert all(t.startswith("<|im_start|>user\n") and "<|im_end|>\n<|im_start|>assistant\n" in t for t in texts)
+    assert any(t.endswith("<|im_end|>") for t in texts)  # answers that ended by themselves show how to end
+    tokenizer = mini.train_tokenizer(texts, 400)
+    ids = mini._ids(tokenizer, texts, 0)
+    marks = [tokenizer.token_to_id(mark) for mark in ("<|im_start|>", "<|im_end|>")]
+    assert [int((ids == mark).sum()) for mark in marks] == [sum(t.count(m) for t in texts) for m in mini.SPECIAL[1:]]
+
+
 def test_an_interrupted_fit_is_taken_up_and_ends_the_same(champion: Any, tmp_path: Path) -> None:
     from draftgate.arms.distill import fit as fitting
     from draftgate.arms.distill.pipeline import Recipe, distill
