@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from ..strata.files import replacing
 from .atomic import disk_errors, sync_folder
 from .canonical import digest_file
+from .collector import without_collector
 from .exclusions import excluded_pairs, pair_of
 from .journal import Parts, live_records
 from .ledger import Records
@@ -27,18 +27,6 @@ KINDS = ("request", "warmup", "process", "audit")
 _KEYS = ("request_id", "arm", "stratum", "prompt_id", "family_id", "block", "turn", "entry")
 
 Row = dict[str, Any]
-
-
-@contextlib.contextmanager
-def without_collector() -> Iterator[None]:
-    """Rows hold no cycles; looking for some in millions of live ones costs a quarter of the time."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def rows_of(kind: str, body: Row, parts: Parts) -> Iterator[tuple[str, Row]]:

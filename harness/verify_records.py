@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .canonical import digest, digest_file
+from .collector import without_collector
 from .exclusions import excluded
 from .journal import Index, Parts, live_records, part_path
 from .ledger import Records
 from .rundir import RunDir
-from .store import CHUNK_ROWS, KINDS, Row, rows_of, without_collector
+from .store import CHUNK_ROWS, KINDS, Row, rows_of
 from .tables import TABLES, build, schema
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import matplotlib
 import pandas as pd
 
 from ...gates.result import Verdict
+from ...harness.collector import without_collector
 from ..gate_texts import Label
 from ..records import RunRecords
 from . import style
@@ -78,12 +78,6 @@ def draw(id: str, records: RunRecords, verdict: Verdict) -> Drawn:
 
 
 def draw_all(records: RunRecords, verdict: Verdict, ids: Sequence[str] = CONFIRMATORY + EXPLORATORY) -> list[Drawn]:
-    """Every figure in turn. A drawing is a web of cycles that stays until it is done, so looking for garbage in it
-    meanwhile is a tenth of its time and finds nothing."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    """Every figure in turn."""
+    with without_collector():
         return [draw(id, records, verdict) for id in ids]
-    finally:
-        if collecting:
-            gc.enable()
