@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import atomic
-from .arm_files import bound_entry
+from .arm_files import FIELD, bound_entry
 from .backend import DEFAULT_BACKEND
 from .canonical import canonical_bytes, digest, digest_ids, digest_value
 from .errors import IntegrityError, PlanError
@@ -113,10 +113,11 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
         raise PlanError("the plan cannot be frozen:\n  - " + "\n  - ".join(problems))
     strata = chosen_strata(conf["strata"])
     paths = _model_paths(composed, options.backend)
-    with options.executor.start() as worker:
-        facts, ids = _examine(worker, conf, composed.operational, paths, strata, options.backend)
-    seal = Seal.for_plan(conf, strata, run_dir)
     arms, arm_paths = _arms(conf)
+    here = [arm | ({FIELD: arm_paths[arm["name"]]} if arm["name"] in arm_paths else {}) for arm in arms]
+    with options.executor.start() as worker:
+        facts, ids = _examine(worker, conf, here, composed.operational, paths, strata, options.backend)
+    seal = Seal.for_plan(conf, strata, run_dir)
     plan = _plan(conf, arms, facts, ids, strata, seal, options.parent)
     if options.hardware_class is not None:
         plan["hardware_class"] = dict(options.hardware_class)
@@ -177,15 +178,14 @@ def load_message(
 def _examine(
     worker: Worker,
     conf: dict[str, Any],
+    arms: list[dict[str, Any]],
     operational: dict[str, Any],
     paths: dict[str, Path | None],
     strata: list[StratumPrompts],
     backend: str,
 ) -> tuple[dict[str, Any], dict[str, list[list[int]]]]:
-    """Identities and rendered prompts, from one worker with both models loaded."""
+    """Identities and rendered prompts, from one worker with both models loaded. ``arms``: with their files' paths."""
     names = {w: None if paths[w] is None else public_name(conf[w]["name"]) for w in paths}
-    frozen, files = _arms(conf)
-    arms = [entry | ({"cache": files[entry["name"]]} if entry["name"] in files else {}) for entry in frozen]
     threads = conf["schedule"]["threads"] or cores()
     worker.ask(load_message(backend, paths, threads, operational["kernel"]))
     facts = worker.ask({"type": "describe", "champion_name": names["champion"], "draft_name": names["draft"]})
