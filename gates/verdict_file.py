@@ -108,7 +108,7 @@ def store_verdict(run_dir: Path | str, verdict: Verdict) -> Stored:
     try:
         raw = path.read_bytes()
         there = json.loads(raw)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return Stored(write_verdict(run_dir, verdict))
     if (
         not isinstance(there, dict)
@@ -128,7 +128,7 @@ def store_verdict(run_dir: Path | str, verdict: Verdict) -> Stored:
     by = (
         f"draftgate {whose.get('package_version')}, {whose.get('analysis_version')}"
         if isinstance(whose, dict)
-        else ("a version that does not name itself")
+        else "a version that does not name itself"
     )
     other = _decisions(there) != _decisions(value)
     what = f"it says {there.get('verdict')}, these gates say {value['verdict']}" if other else "it decides the same"
