@@ -24,10 +24,7 @@ def bundled_folder() -> Path:
 
 def bundled() -> dict[str, Path]:
     """Name -> path of the files that are there."""
-    try:
-        return {path.stem: path for path in sorted(bundled_folder().glob("*.gguf"))}
-    except OSError:
-        return {}
+    return {path.stem: path for path in sorted(bundled_folder().glob("*.gguf"))}
 
 
 def require_receipt(file: GgufFile) -> None:

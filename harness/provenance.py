@@ -9,12 +9,11 @@ from typing import Any
 
 
 def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, Any] | None:
-    """Body of the `provenance` audit; None where there is nothing to say it from: no draft, or no receipt beside one
-    that the plan does not ask for. A receipt that is required and missing is a finding, not a gap.
+    """Body of the `provenance` audit; None without a draft, and without a receipt that the plan does not require.
 
-    The receipt's word is taken for what it was trained on; what is checked is that it is about this file, this
-    champion, and the hashes of
-    the strata that ship. Prompts from a user's own file are not in those hashes, and are listed as not covered.
+    A receipt that is required and missing is a finding, not a gap. Its word is taken for what the draft was trained on;
+    what is checked is that it is about this file, this champion, and the hashes of the strata that ship. Prompts from a
+    user's own file are not in those hashes, and are listed as not covered.
     """
     if draft is None:
         return None
