@@ -120,7 +120,8 @@ class Pass {
   }
 
   // Products of several columns leave memory idle, and attention over several sequences waits for it: so the products
-  // fetch the keys and values of the next attention. Not long before it, if the products right before it are enough.
+  // fetch the keys and values of the next attention. Only those right before it, where they have room for all of it:
+  // what is fetched earlier may be gone from the cache by then.
   void list_ahead(size_t layer) {
     ahead_.clear();
     fetching_ = false;
