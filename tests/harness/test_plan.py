@@ -12,7 +12,7 @@ from draftgate.harness.plan_checks import plan_problems
 from draftgate.strata.defaults import WEIGHTS
 from draftgate.strata.sessions import session_lengths
 
-BUNDLED = ("demo", "demo-mini", "smollm2", "smollm2-exact", "smollm2-quick", "smollm2-sampled-quick")
+BUNDLED = ("demo", "smollm2", "smollm2-exact", "smollm2-quick", "smollm2-sampled-quick")
 
 
 @pytest.mark.parametrize("name", BUNDLED)
