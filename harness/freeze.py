@@ -20,6 +20,7 @@ from .plan import ComposedPlan
 from .plan_checks import plan_problems
 from .process import Executor, SubprocessExecutor, Worker
 from .prompts import StratumPrompts, chosen_strata, render_message, turns
+from .provenance import provenance_notes
 from .rundir import RunDir
 from .seal import Seal
 
@@ -134,7 +135,7 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
         "kernel": composed.operational["kernel"],
     }
     _write(run_dir, plan, operational, card, seal)
-    return FrozenPlan(run_dir, plan, plan_id(plan), card, notes)
+    return FrozenPlan(run_dir, plan, plan_id(plan), card, (*notes, *provenance_notes(plan, paths["draft"])))
 
 
 def _gates(conf: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, A
     try:
         receipt = read(draft)
     except ArmError as error:
-        return {"ok": False, "n": 1, "detail": {"reason": str(error).replace(str(draft.parent), "")}}
+        return {"ok": False, "n": 1, "detail": {"reason": str(error).replace(f"{draft.parent}/", "")}}
     hashes = data_folder() / "ngram_hashes.bin"
     shipped = hashlib.sha256(hashes.read_bytes()).hexdigest() if hashes.is_file() else None
     problems = []
@@ -41,7 +41,7 @@ def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, A
         "ok": not problems,
         "n": 1,
         "detail": {
-            "problems": problems,
+            **({"reason": "; ".join(problems)} if problems else {}),
             "kind": receipt.kind,
             "licence": receipt.licence,
             "champion_licence": receipt.champion_licence,
@@ -49,6 +49,14 @@ def provenance_audit(plan: Mapping[str, Any], draft: Path | None) -> dict[str, A
             "not_covered": own,
         },
     }
+
+
+def provenance_notes(plan: Mapping[str, Any], draft: Path | None) -> tuple[str, ...]:
+    """What the audit will hold against the draft, to be said when the plan is frozen and not after its run."""
+    said = provenance_audit(plan, draft)
+    if said is None or said["ok"]:
+        return ()
+    return (f"the provenance of the draft will not pass: {said['detail']['reason']}",)
 
 
 def _required(plan: Mapping[str, Any]) -> bool:

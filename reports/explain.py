@@ -28,8 +28,16 @@ VERDICT_SENTENCES = {
 }
 
 
+WITHOUT_SPEED = (
+    "Every required gate passed. Speed was not among them: on prompts like these the candidate did no harm that was "
+    "looked for; whether it pays is for a plan that requires the speed-up."
+)
+
+
 def headline(verdict: Verdict) -> str:
     text = VERDICT_SENTENCES[verdict.verdict]
+    if verdict.verdict == "GO" and not any(g.id == "speedup" and g.requirement == "required" for g in verdict.gates):
+        text = WITHOUT_SPEED
     if verdict.exploratory:
         return text + " Exploratory: results had been seen before the plan was changed, so this confirms nothing."
     return text

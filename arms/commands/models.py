@@ -116,12 +116,15 @@ def _inspect(args: argparse.Namespace) -> int:
         "template sha256": info.template_sha256 or "no chat template",
         "licence": info.licence or "not stated in the file",
         "draft of": f"the champion with sha256 {info.champion_sha256}" if info.champion_sha256 else None,
-        "receipt": _printable(json.dumps(info.receipt)) if info.receipt is not None else "none beside the file",
+        "receipt": _about(info),
         "usable": "yes" if info.problem is None else f"no: {info.problem}",
     }
     for label, value in lines.items():
         if value is not None:
             print(f"{label:<17} {_printable(value)}")
+        if label == "receipt" and info.receipt is not None:
+            for key, said in sorted(info.receipt.items()):
+                print(f"  {_printable(key):<21} {_printable(said if isinstance(said, str) else json.dumps(said))}")
     return 0
 
 
@@ -139,3 +142,9 @@ def _clean(args: argparse.Namespace) -> int:
     if not removed:
         print(f"nothing to remove in {models_folder()}", file=sys.stderr)
     return 0
+
+
+def _about(info: Any) -> str:
+    if info.receipt is None:
+        return "none beside the file"
+    return "of this file:" if info.receipt.get("file_sha256") == info.sha256 else "OF ANOTHER FILE (sha256 differs):"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from draftgate.arms.training_receipt import TrainingReceipt, receipt_path
-from draftgate.harness.provenance import provenance_audit
+from draftgate.harness.provenance import provenance_audit, provenance_notes
 from draftgate.strata.load import data_folder
 
 DRAFT, CHAMPION = "d" * 64, "c" * 64
@@ -39,6 +39,7 @@ def test_a_receipt_that_fits_is_in_order_and_says_what_it_does_not_cover(tmp_pat
     body = provenance_audit(plan(), written(tmp_path))
     assert body is not None and body["ok"] and body["detail"]["not_covered"] == ["mine"]
     assert provenance_audit(plan(), None) is None, "no draft, nothing to say"
+    assert provenance_notes(plan(), written(tmp_path)) == provenance_notes(plan(), None) == ()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,8 @@ def test_a_receipt_that_fits_is_in_order_and_says_what_it_does_not_cover(tmp_pat
 )
 def test_a_receipt_about_something_else_is_not(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     body = provenance_audit(plan(), written(tmp_path, **changes))
-    assert body is not None and not body["ok"] and problem in body["detail"]["problems"][0]
+    assert body is not None and not body["ok"] and problem in body["detail"]["reason"]
+    assert problem in provenance_notes(plan(), written(tmp_path, **changes))[0], "said at freeze, not after the run"
 
 
 def test_a_missing_receipt_fails_where_it_is_required_and_is_a_gap_elsewhere(tmp_path: Path) -> None:
