@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pandas as pd
+
 from ..gates.result import GateResult, Verdict
 from .byte_table import Row, byte_rows, measurement_notes
 from .checklists import ADOPTION, DELETION, SOURCES, Criterion, Source, state_of
@@ -127,8 +129,18 @@ def _facts_line(records: RunRecords) -> str:
             count(plan["schedule"]["blocks"], "block"),
             count(len(records.arms), "arm"),
             count(len(requests), "recorded request"),
+            *_left_out(requests),
         ]
     )
+
+
+def _left_out(requests: pd.DataFrame) -> list[str]:
+    """Requests that an exclusion rule of the plan dropped, on every arm: why a gate rests on fewer prompts."""
+    rules = requests["excluded"].fillna("") if "excluded" in requests else pd.Series(dtype=str)
+    dropped = rules[rules != ""]
+    if dropped.empty:
+        return []
+    return [f"{len(dropped):,} of them left out by the plan's exclusion rules ({', '.join(sorted(set(dropped)))})"]
 
 
 def _deviations(records: RunRecords, verdict: Verdict) -> list[Any]:

@@ -16,7 +16,7 @@ from draftgate.reports.checklists import ADOPTION, DELETION, state_of
 from draftgate.reports.explain import explain, what_would_change
 from draftgate.reports.gate_texts import GATE_TEXTS, gate_text
 from draftgate.reports.html import content_hash, render
-from draftgate.reports.page import build_page
+from draftgate.reports.page import _facts_line, build_page
 from draftgate.reports.records import RunRecords, load_records
 from support.synthetic_run import STRATA, SyntheticRun, synthetic_run
 
@@ -97,6 +97,15 @@ def test_what_would_change_a_go_is_its_nearest_call(shared_run: SyntheticRun) ->
     assert [
         id for id, _ in what_would_change(replace(shared_run.verdict, verdict=name, reasons=reasons), [explain(open_)])
     ] == ["speedup"]
+
+
+def test_requests_that_a_rule_dropped_are_counted_on_the_page(shared_run: SyntheticRun) -> None:
+    records = load_records(shared_run.path)
+    assert "left out" not in _facts_line(records)
+    requests = records.evidence.requests.copy()
+    requests.loc[requests.index[:3], "excluded"] = "probe"
+    dropped = replace(records, evidence=records.evidence.replace(requests=requests))
+    assert "3 of them left out by the plan's exclusion rules (probe)" in _facts_line(dropped)
 
 
 def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
