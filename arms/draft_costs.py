@@ -40,7 +40,8 @@ def measure(
         progress(f"{context} tokens of context")
         rounds = _rounds(champion, draft, context, k, decoding or {}, seconds)
         step = min(max((rounds[k] - rounds[1]) / max(k - 1, 1), 0.0), rounds[1] / 2)
-        verify = [round((rounds[i] - i * step) / rounds[0], 3) for i in range(k + 1)]
+        # A noisy median may fall below its steps; a plan takes positive costs only.
+        verify = [max(round((rounds[i] - i * step) / rounds[0], 3), 0.001) for i in range(k + 1)]
         entry = {"context": context, "draft": round(step / rounds[0], 3), "verify": verify}
         found.append(entry | {"round_us": [round(ns / 1e3, 1) for ns in rounds]})
     return found

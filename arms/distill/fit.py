@@ -70,6 +70,8 @@ def fit(task: Task, settings: Settings, checkpoint: Path, report: Report) -> Fit
     optimisers = _optimisers(module, settings)
     averaged = torch.optim.swa_utils.AveragedModel(module, avg_fn=_averaging(settings.average))
     per_pass = sum(1 for _ in task.batches(np.random.default_rng(settings.seed)))
+    if per_pass == 0:
+        raise ArmError("there is no text to train on; ask for more --tokens")
     total = max(1, int(per_pass * settings.passes))
     step, epoch, done, spent, recent = 0, 0, 0, 0.0, float("nan")
     identity = f"{settings}|{total}|{sum(p.numel() for p in module.parameters())}"
