@@ -175,6 +175,19 @@ class StreamDecoder:
         self._strip = tokenizer._prefixed
 
     def push(self, ids: Iterable[int]) -> str:
+        whole = self._tokenizer.vocabulary.user_defined if self._tokenizer._prefixed else {}
+        if not whole:
+            return self._push(ids)
+        # A user-defined token gets no space before it, and what follows it does: take out what `encode` put in.
+        parts = []
+        for token in ids:
+            if token in whole:
+                self._strip = False
+            parts.append(self._push([token]))
+            self._strip |= token in whole
+        return "".join(parts)
+
+    def _push(self, ids: Iterable[int]) -> str:
         text = self._decoder.decode(self._tokenizer.decode_bytes(ids, self._special))
         if text and self._strip:  # the space that SentencePiece put before the text
             self._strip = False

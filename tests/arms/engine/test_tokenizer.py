@@ -225,6 +225,23 @@ def test_user_defined_tokens_are_matched_in_any_text(metadata: dict[str, Any]) -
     assert 6 not in tokenizer.encode("a<filename>b")
 
 
+def test_text_after_a_user_defined_token_of_a_sentencepiece_vocabulary_comes_back_exact() -> None:
+    tokens = [*(f"<0x{byte:02X}>" for byte in range(256)), "<", ">", "\u2581", "\u2581>"]
+    tokenizer = Tokenizer(
+        read_vocabulary(
+            {
+                "tokenizer.ggml.model": "llama",
+                "tokenizer.ggml.tokens": tokens,
+                "tokenizer.ggml.token_type": [6] * 256 + [4, 1, 1, 1],
+                "tokenizer.ggml.scores": [float(-i) for i in range(len(tokens))],
+            }
+        )
+    )
+    for text in ("<>", "< >", "<", "<<>", ">< > <>", " <>", "é<é"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.encode("<>") == [256, 259]  # as llama.cpp: a space after the token, which decoding takes out again
+
+
 PIECE = st.text(st.sampled_from("ab<>Ġ é"), max_size=3)
 
 
