@@ -113,6 +113,8 @@ def test_sure_rows_go_on_and_unsure_ones_end_the_block() -> None:
     assert course.go_on(1, 0.9, 0.99, 0.0) and course.go_on(2, 0.9, 0.99, 0.0)
     assert not course.go_on(3, 0.9, 0.05, 3.0)
     assert course.requested() == 4 and course.go_on(1, 0.9, 0.99, 0.0)  # a new round starts afresh
+    never = policy_of(COSTS | {"sharpness": 1.0, "prior": 0.0, "explore": 0}, 4).open()
+    assert never.requested() == 0  # where nothing pays, nothing is drafted
 
 
 def test_two_requests_share_nothing() -> None:

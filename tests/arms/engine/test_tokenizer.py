@@ -226,18 +226,18 @@ def test_user_defined_tokens_are_matched_in_any_text(metadata: dict[str, Any]) -
 
 
 def test_text_after_a_user_defined_token_of_a_sentencepiece_vocabulary_comes_back_exact() -> None:
-    tokens = [*(f"<0x{byte:02X}>" for byte in range(256)), "<", ">", "\u2581", "\u2581>"]
+    tokens = [*(f"<0x{byte:02X}>" for byte in range(256)), "<", ">", "\u2581", "\u2581>", " a"]
     tokenizer = Tokenizer(
         read_vocabulary(
             {
                 "tokenizer.ggml.model": "llama",
                 "tokenizer.ggml.tokens": tokens,
-                "tokenizer.ggml.token_type": [6] * 256 + [4, 1, 1, 1],
+                "tokenizer.ggml.token_type": [6] * 256 + [4, 1, 1, 1, 4],
                 "tokenizer.ggml.scores": [float(-i) for i in range(len(tokens))],
             }
         )
     )
-    for text in ("<>", "< >", "<", "<<>", ">< > <>", " <>", "é<é"):
+    for text in ("<>", "< >", "<", "<<>", ">< > <>", " <>", "é<é", " a", " a>"):
         assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.encode("<>") == [256, 259]  # as llama.cpp: a space after the token, which decoding takes out again
 
