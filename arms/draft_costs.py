@@ -38,10 +38,9 @@ def measure(
     found = []
     for context in contexts:
         progress(f"{context} tokens of context")
-        rounds = _rounds(champion, draft, context, k, decoding or {}, seconds)
-        step = min(max((rounds[k] - rounds[1]) / max(k - 1, 1), 0.0), rounds[1] / 2)
-        # A noisy median may fall below its steps; a plan takes positive costs only.
-        verify = [max(round((rounds[i] - i * step) / rounds[0], 3), 0.001) for i in range(k + 1)]
+        rounds, drafts = _rounds(champion, draft, context, k, decoding or {}, seconds)
+        step = drafts[k] / max(k, 1)
+        verify = [round((rounds[i] - min(i * step, drafts[i])) / rounds[0], 3) for i in range(k + 1)]
         entry = {"context": context, "draft": round(step / rounds[0], 3), "verify": verify}
         found.append(entry | {"round_us": [round(ns / 1e3, 1) for ns in rounds]})
     return found
@@ -49,13 +48,13 @@ def measure(
 
 def _rounds(
     champion: Model, draft: Model, context: int, k: int, decoding: Mapping[str, Any], seconds: float
-) -> list[float]:
-    """Median nanoseconds of a round of 0, 1, …, k proposals."""
+) -> tuple[list[float], list[float]]:
+    """Median nanoseconds of a round of 0, 1, …, k proposals, and of the drafting in it."""
     text = champion.encode_raw(TEXT)
     prompt = tuple((text * (context // len(text) + 1))[:context])
     request = Request("costs", prompt, MOST_TOKENS, 1, StopPolicy(), "costs")
     arms = [_arm(champion, draft, i, decoding) for i in range(k + 1)]
-    times: list[list[float]] = [[] for _ in arms]
+    times: list[list[tuple[int, int]]] = [[] for _ in arms]
     end = time.perf_counter() + seconds
 
     def wanting() -> bool:
@@ -66,10 +65,11 @@ def _rounds(
         _take_turns([arm.open(request) for arm in arms], times, wanting)
         if sum(map(len, times[1:])) == before:
             raise ArmError(f"the draft proposed nothing after {context} tokens; ask for a shorter context")
-    return [statistics.median(found) for found in times]
+    totals = [statistics.median(total for total, _ in found) for found in times]
+    return totals, [statistics.median(draft for _, draft in found) for found in times]
 
 
-def _take_turns(sessions: Sequence[Any], times: Sequence[list[float]], wanting: Callable[[], bool]) -> None:
+def _take_turns(sessions: Sequence[Any], times: Sequence[list[tuple[int, int]]], wanting: Callable[[], bool]) -> None:
     """One pass from the prompt to the first session's end; the first round of each is a warm-up."""
     try:
         for session in sessions:
@@ -78,7 +78,7 @@ def _take_turns(sessions: Sequence[Any], times: Sequence[list[float]], wanting: 
             for proposals, session in enumerate(sessions):
                 record = session.step()
                 if record.proposed == proposals and record.round > 0:
-                    times[proposals].append(record.total_ns)
+                    times[proposals].append((record.total_ns, record.draft_ns))
     finally:
         for session in sessions:
             session.close()

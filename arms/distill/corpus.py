@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ...strata.files import replacing
 from ..errors import ArmError
 from .contamination import Filter
 from .prompts import TrainingPrompt, training_prompts
@@ -196,12 +197,8 @@ def _write_shard(
         # The last token of a sequence was never consumed and predicts nothing: zeros stand for its state.
         end = np.zeros((1, model.engine.hidden_width), np.float16)
         arrays["hidden"] = np.concatenate([part for s in slots for part in (*s.hidden, end)])
-    temporary = path.with_name(path.name + ".part")
-    with open(temporary, "wb") as stream:
+    with replacing(path) as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
 
 
 def load(path: Path) -> Shard:

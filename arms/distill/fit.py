@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from ...strata.files import replacing
 from ..errors import ArmError
 
 Report = Callable[[str], None]
@@ -179,8 +179,7 @@ def _save(
     optimisers: list[torch.optim.Optimizer],
     progress: dict[str, float],
 ) -> None:
-    temporary = path.with_name(path.name + ".part")
     state = {"identity": identity, "module": module.state_dict(), "averaged": averaged.state_dict(),
              "optimisers": [o.state_dict() for o in optimisers], **progress}  # fmt: skip
-    torch.save(state, temporary)
-    os.replace(temporary, path)
+    with replacing(path) as handle:
+        torch.save(state, handle)

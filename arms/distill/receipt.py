@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 
+from ...strata.files import replacing
 from ..training_receipt import FORMAT, TrainingReceipt, read, receipt_path
 
 
@@ -23,9 +23,8 @@ def code_sha256() -> str:
 
 def write(model: Path, receipt: TrainingReceipt) -> Path:
     path = receipt_path(model)
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(asdict(receipt), indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as handle:
+        handle.write((json.dumps(asdict(receipt), indent=1, sort_keys=True) + "\n").encode())
     return path
 
 
