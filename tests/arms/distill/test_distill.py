@@ -77,7 +77,7 @@ def test_an_interrupted_fit_is_taken_up_and_ends_the_same(champion: Any, tmp_pat
 
     recipe = replace(Recipe(), **SMALL)
     lines, report = reports()
-    whole = distill(champion, recipe, tmp_path / "a.gguf", tmp_path / "work", "apache-2.0", report)
+    whole = distill(champion, recipe, tmp_path / "whole" / "draft.gguf", tmp_path / "work", "apache-2.0", report)
 
     class Killed(Exception):
         pass
@@ -97,8 +97,8 @@ def test_an_interrupted_fit_is_taken_up_and_ends_the_same(champion: Any, tmp_pat
         patch.setattr(fitting, "CHECKPOINT_EVERY_S", 0.0)
         (tmp_path / "work" / "checkpoint.pt").unlink(missing_ok=True)
         with pytest.raises(Killed):
-            distill(champion, recipe, tmp_path / "b.gguf", tmp_path / "work", "apache-2.0", report)
-    resumed = distill(champion, recipe, tmp_path / "b.gguf", tmp_path / "work", "apache-2.0", report)
+            distill(champion, recipe, tmp_path / "resumed" / "draft.gguf", tmp_path / "work", "apache-2.0", report)
+    resumed = distill(champion, recipe, tmp_path / "resumed" / "draft.gguf", tmp_path / "work", "apache-2.0", report)
     assert any("resuming at step 2" in line for line in lines)
     assert resumed.steps == whole.steps and resumed.file_sha256 == whole.file_sha256
 
