@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +15,7 @@ from .errors import PlanError
 from .plan_text import check_plan_text
 
 DEFAULT_PLAN = "demo"
+_NO_SUCH_KEY = re.compile(r"Could not override '([^'/]+)'|^Key '[^']*' not in .*full_key: (\S+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def compose_plan(
     if plan_file is not None and name is not None:
         raise PlanError(f"plan={name} and --plan {plan_file}: give one of them")
     raw = _compose(name or DEFAULT_PLAN, plan_file, overrides)
-    plain = _strict(raw, champion, draft)
+    plain = _strict(raw, champion, draft, lambda error: _misspelt(error, name or DEFAULT_PLAN, plan_file, overrides))
     operational = plain.pop("operational")
     return ComposedPlan(plain, operational)
 
@@ -72,7 +76,7 @@ def _compose(name: str, plan_file: Path | None, overrides: list[str]) -> Any:
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError  # type: ignore[import-untyped]
 
-    folder, config = conf_folder(), f"plan/{name}"
+    folder, config, given = conf_folder(), f"plan/{name}", overrides
     if plan_file is not None:
         if not plan_file.is_file():
             raise PlanError(f"{plan_file}: no such plan file")
@@ -89,12 +93,34 @@ def _compose(name: str, plan_file: Path | None, overrides: list[str]) -> Any:
         with initialize_config_dir(str(folder), version_base="1.3"):
             return compose(config_name=config, overrides=overrides)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
-        raise PlanError(f"the plan does not compose: {_first_lines(error)}") from None
+        hint = _misspelt(error, name, plan_file, given)
+        raise PlanError(hint or f"the plan does not compose: {_first_lines(error)}") from None
     finally:
         GlobalHydra.instance().clear()
 
 
-def _strict(raw: Any, champion: str | None, draft: str | None) -> dict[str, Any]:
+def _misspelt(error: Exception, name: str, plan_file: Path | None, overrides: Sequence[str]) -> str:
+    """The nearest real key where the error is about one that does not exist; empty where it is about something else.
+
+    Hydra's own advice (write +KEY) would only lead to the next refusal.
+    """
+    from omegaconf import OmegaConf
+
+    from .plan_keys import key_hint
+
+    found = _NO_SUCH_KEY.search(str(error))
+    if found is None:
+        return ""
+    composed: Any = {}
+    if overrides:
+        with contextlib.suppress(PlanError):
+            composed = OmegaConf.to_container(_compose(name, plan_file, []), resolve=False)
+    return key_hint(found[1] or found[2], composed)
+
+
+def _strict(
+    raw: Any, champion: str | None, draft: str | None, misspelt: Callable[[Exception], str]
+) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -114,7 +140,7 @@ def _strict(raw: Any, champion: str | None, draft: str | None) -> dict[str, Any]
             raise PlanError("the plan does not say: " + ", ".join(missing))
         plain = OmegaConf.to_container(merged, resolve=False, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise PlanError(f"the plan is not valid: {_first_lines(error)}") from None
+        raise PlanError(misspelt(error) or f"the plan is not valid: {_first_lines(error)}") from None
     assert isinstance(plain, dict)
     return {str(k): v for k, v in plain.items()}
 
@@ -134,4 +160,8 @@ def _interpolations(node: Any, where: str) -> Iterator[str]:
 
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    choices = next((i for i, line in enumerate(lines) if line.startswith("Available options in")), None)
+    if choices is not None:
+        listed = itertools.takewhile(lambda line: not line.startswith("Config search path"), lines[choices + 1 :])
+        return f"{' '.join(lines[:choices])}. {lines[choices]} {', '.join(listed)}"
     return " ".join(line for line in lines[:3] if not line.startswith(("object_type=", "reference_type=")))

@@ -66,6 +66,32 @@ REFUSED = {
 }
 
 
+MEANT = {
+    "schedule.block=2": "schedule.block: no such key; did you mean schedule.blocks?",
+    "+schedule.block=2": "schedule.block: no such key; did you mean schedule.blocks?",
+    "schedul.blocks=2": "schedul: no such key; did you mean schedule.blocks?",
+    "champoin=mini": "champoin: no such key; did you mean champion?",
+    "gates.tial.requirement=required": "gates.tial: no such key; did you mean gates.tail.requirement? (+gates.tial.requ",
+    "gates.speedup.params.minimun=1.2": "gates.speedup.params.minimun: no such key; did you mean gates.speedup.params.mi",
+    "schedule.zzz=1": "schedule.zzz: no such key; under schedule there are blocks, canaries, cold",
+    "schedule.blocks.x=1": "schedule.blocks.x: no such key",
+    "strata=slcie": "Could not find 'strata/slcie'. Available options in 'strata': all, answers, confirmatory, slice",
+}
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_a_misspelt_key_is_answered_with_the_nearest_real_one(word: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        compose_plan([word])
+    assert MEANT[word] in str(caught.value) and "append to your config" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["session_lengths.code.kind", "arms.entries.neural_draft.probe_rate"])
+def test_a_key_that_may_be_added_is_told_how(key: str) -> None:
+    with pytest.raises(PlanError, match=rf"To append to your config use \+{key}=1"):
+        compose_plan([f"{key}=1"])
+
+
 @pytest.mark.parametrize("word", REFUSED)
 def test_refused_with_the_reason(word: str) -> None:
     with pytest.raises(PlanError, match=f"(?i){REFUSED[word]}") as caught:
