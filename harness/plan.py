@@ -118,9 +118,7 @@ def _misspelt(error: Exception, name: str, plan_file: Path | None, overrides: Se
     return key_hint(found[1] or found[2], composed)
 
 
-def _strict(
-    raw: Any, champion: str | None, draft: str | None, misspelt: Callable[[Exception], str]
-) -> dict[str, Any]:
+def _strict(raw: Any, champion: str | None, draft: str | None, misspelt: Callable[[Exception], str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 

@@ -40,7 +40,9 @@ def _said(parts: list[str], place: int, known: set[str], open_: bool) -> str:
     near = difflib.get_close_matches(parts[place], sorted(known), 1, CLOSE)
     if near:
         meant = ".".join([*parts[:place], near[0], *parts[place + 1 :]])
-        return f"{wrong}: no such key; did you mean {meant}?" + (f" (+{'.'.join(parts)}=… adds a new one)" if open_ else "")
+        return f"{wrong}: no such key; did you mean {meant}?" + (
+            f" (+{'.'.join(parts)}=… adds a new one)" if open_ else ""
+        )
     if open_:
         return ""
     where = f"under {above}" if above else "in a plan"

@@ -53,27 +53,27 @@ def run(args: argparse.Namespace, services: Any) -> int:
 
 
 def _print(plan: dict[str, Any], schedule: Any, found: dict[str, Any]) -> None:
+    from ..wording import counted, spoken
+
     size = plan["schedule"]
     print(f"plan {found['plan_id']}: every bound identity matches")
     prompts = sum(len(s["prompts"]) for s in plan["strata"])
-    print(
-        f"{len(plan['strata'])} strata, {prompts} prompts, {size['blocks']} blocks, {size['max_new_tokens']} new tokens"
-    )
+    strata, blocks = counted(len(plan["strata"]), "stratum", "strata"), counted(size["blocks"], "block")
+    new = counted(size["max_new_tokens"], "new token")
+    print(f"{strata}, {counted(prompts, 'prompt')}, {blocks}, {new} at most")
     print(f"arms, one fresh process each per stratum and block: {', '.join(schedule.arms)}")
-    print(
-        f"per process: {'a cold entry, ' if size['cold'] else ''}{size['warmup_requests']} warm-up requests, then "
-        f"the warm ones; "
-        f"rest {size['rest_s']} s before it"
-    )
+    first = "a cold entry, " if size["cold"] else ""
+    warmups = counted(size["warmup_requests"], "warm-up request")
+    print(f"per process: {first}{warmups}, then the warm ones; rest {size['rest_s']:g} s before it")
     print(f"canaries per arm at start, middle and end: {size['canaries']}")
     for unit in schedule.units[:6]:
         print(f"  {unit.id}: {' → '.join(unit.order)}")
     if len(schedule.units) > 6:
-        print(f"  … {len(schedule.units) - 6} more units")
-    print(f"{found['requests']} requests, {found['recorded']} recorded")
+        print(f"  … {counted(len(schedule.units) - 6, 'more unit')}")
+    print(f"{counted(found['requests'], 'request')}, {found['recorded']} recorded")
     if "estimate" in found:
         e = found["estimate"]
         print(
-            f"about {e['seconds'] / 60:.0f} min at most for all of it: {e['processes']} processes, up to "
-            f"{e['tokens']} tokens"
+            f"about {spoken(e['seconds'])} at most for all of it: {counted(e['processes'], 'process', 'processes')}, "
+            f"up to {counted(e['tokens'], 'token')}"
         )

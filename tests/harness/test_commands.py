@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -49,6 +50,7 @@ def test_freeze_check_run_verify_amend_and_lint(typed: Any, toy: Toy) -> None:
     assert code == 0 and out.startswith(f"complete: {said['requests']} requests") and err == ""
     code, out, _ = typed("check", folder)
     assert code == 0 and f"{said['requests']} recorded" in out and "→" in out
+    assert re.search(r"about \d+ s at most for all of it: \d+ processes", out) and "0 min" not in out
     code, out, _ = typed("verify", folder, "--replay")
     assert code == 0 and out.rstrip().endswith("honest")
     code, out, _ = typed(
