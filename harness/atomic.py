@@ -39,10 +39,17 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_bytes(path: Path, data: bytes) -> Path:
-    """Durably: the bytes before the name, the name before this returns. Creates parent folders."""
+PRIVATE = 0o600
+"""Mode of a file that only its owner may read."""
+
+
+def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> Path:
+    """Durably: the bytes before the name, the name before this returns. Creates parent folders.
+
+    ``mode``: the file's permissions, less the user's umask.
+    """
     with disk_errors(path):
-        with replacing(path) as file:
+        with replacing(path, mode) as file:
             file.write(data)
         sync_folder(path.parent)
     return path

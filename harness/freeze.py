@@ -16,6 +16,7 @@ from .errors import IntegrityError, PlanError
 from .formats import ANALYSIS_VERSION, OPERATIONAL_FORMAT, PLAN_FORMAT, check_format
 from .hardware import cores, hardware_class
 from .identity import package_version, source_digest
+from .own_files import require_run_folder
 from .plan import ComposedPlan
 from .plan_checks import plan_problems
 from .process import Executor, SubprocessExecutor, Worker
@@ -109,6 +110,7 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
     """
     options = options or FreezeOptions()
     run_dir, conf = RunDir(out), composed.confirmatory
+    require_run_folder(run_dir)
     problems = plan_problems(conf) + list(services.validate_gates(_gates(conf)))
     if problems:
         raise PlanError("the plan cannot be frozen:\n  - " + "\n  - ".join(problems))

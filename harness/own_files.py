@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import IntegrityError
+from .errors import IntegrityError, PlanError
 from .rundir import RunDir
 
 
@@ -29,6 +29,35 @@ def require_own_files(run_dir: RunDir) -> None:
     problems = foreign_files(run_dir)
     if problems:
         raise IntegrityError(f"{problems[0]}; put a copy of the file there, nothing was changed")
+
+
+def require_run_folder(run_dir: RunDir) -> None:
+    """Raises PlanError where a plan would be frozen among somebody else's files.
+
+    Free are: no folder yet, an empty one, one with a plan or a ledger (whose plan is compared later), and what a freeze
+    leaves that was killed before its last file.
+    """
+    folder = run_dir.path
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise PlanError(f"{folder}: is a file; name a folder that does not exist yet")
+    if run_dir.plan.exists() or run_dir.ledger.exists():
+        return
+    mine = {run_dir.card, run_dir.operational, run_dir.seal}
+    there = [p for top in folder.iterdir() for p in (top.iterdir() if top == run_dir.private else [top])]
+    foreign = sorted(str(p.relative_to(folder)) for p in there if p not in mine and not _half_written(p.name))
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (" and more" if len(foreign) > 3 else "")
+        raise PlanError(
+            f"{folder}: holds files that are not a run's ({shown}); name a folder that is new, empty, or a run of this "
+            "plan to go on with"
+        )
+
+
+def _half_written(name: str) -> bool:
+    """A temporary of `replacing`, left by a process that was killed."""
+    return name.startswith(".") and name.endswith(".part")
 
 
 def _odd(folder: Path, links: bool) -> Iterator[str]:

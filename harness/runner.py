@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..arms.kinds import BASELINE, WITH_DRAFT
-from .atomic import write_bytes
+from .atomic import PRIVATE, write_bytes
 from .backend import DEFAULT_BACKEND
 from .bound import Bound
 from .canonical import is_digest
@@ -274,5 +274,5 @@ def private_salt(run_dir: RunDir, journal: Journal) -> str:
             raise IntegrityError(
                 f"{run_dir.private} was withheld or damaged: the run cannot be continued without it"
             ) from None
-    write_bytes(run_dir.salt, json.dumps({"format": SALT_FORMAT, "salt": salt}).encode() + b"\n")
+    write_bytes(run_dir.salt, json.dumps({"format": SALT_FORMAT, "salt": salt}).encode() + b"\n", PRIVATE)
     return salt

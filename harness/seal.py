@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .atomic import write_bytes
+from .atomic import PRIVATE, write_bytes
 from .canonical import digest_value
 from .errors import IntegrityError
 from .formats import SEAL_FORMAT, check_format
@@ -63,4 +63,4 @@ class Seal:
 
     def write(self, run_dir: RunDir) -> None:
         body = {"format": SEAL_FORMAT, "salts": self.salts}
-        write_bytes(run_dir.seal, json.dumps(body, indent=1).encode() + b"\n")
+        write_bytes(run_dir.seal, json.dumps(body, indent=1).encode() + b"\n", PRIVATE)

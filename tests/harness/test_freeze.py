@@ -53,6 +53,38 @@ def test_another_plan_in_the_same_folder_is_refused(toy: Toy) -> None:
     assert (toy.folder / "run" / "plan.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "results/requests.parquet", "private/diary.txt", ".git/config"])
+def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(toy: Toy, name: str) -> None:
+    foreign = toy.folder / "run" / name
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("mine")
+    with pytest.raises(
+        PlanError, match=rf"run: holds files that are not a run's \({name.split('/')[0]}.*new, empty"
+    ) as caught:
+        toy.freeze()
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+    assert [p for p in (toy.folder / "run").rglob("*") if p.is_file()] == [foreign]
+
+
+def test_an_empty_folder_and_one_that_a_killed_freeze_left_are_taken_and_a_file_is_not(toy: Toy) -> None:
+    (toy.folder / "run").mkdir()
+    frozen = toy.freeze("run", "strata.split=all", "strata.seal=true")
+    assert frozen.run_dir.seal.exists()
+    frozen.run_dir.plan.unlink()
+    (toy.folder / "run" / ".plan.json.123.part").write_bytes(b"{")
+    assert toy.freeze("run", "strata.split=all", "strata.seal=true").plan_id == frozen.plan_id
+    with pytest.raises(PlanError, match="is a file"):
+        toy.freeze("champion.json")
+
+
+def test_salts_are_for_their_owner_alone(toy: Toy) -> None:
+    toy.freeze("run", "strata.split=all", "strata.seal=true")
+    toy.run()
+    private = [p for p in (toy.folder / "run" / "private").iterdir() if p.is_file()]
+    assert {"salt.json", "seal.json", "00000.jsonl"} <= {p.name for p in private}
+    assert {p.name: oct(p.stat().st_mode & 0o777) for p in private} == {p.name: "0o600" for p in private}
+
+
 def test_an_incomplete_plan_lists_everything_and_leaves_no_folder(toy: Toy) -> None:
     with pytest.raises(PlanError) as caught:
         toy.freeze("run", "seed=1", "alpha=0.9", "++hypotheses=[]")
