@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..arms.kinds import BASELINE as BASELINE
 from ..harness.canonical import digest_file, digest_value
 from ..harness.errors import DraftgateError, IncompleteRun, IntegrityError
 from ..harness.freeze import load_plan, plan_id
@@ -21,7 +22,6 @@ from .private_outputs import PrivateOutputs
 
 REQUIRED_TABLES = ("requests", "rounds")
 FRAMES = ("requests", "rounds", "memory", "shadow", "scores")
-BASELINE = "champion_alone"
 NOTHING = pd.DataFrame()
 
 

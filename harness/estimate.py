@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..arms.kinds import WITH_DRAFT
+from ..arms.kinds import BASELINE, WITH_DRAFT
 from .bound import Bound
 from .freeze import load_message
 from .process import Executor
@@ -79,7 +79,7 @@ def _measure(
     """Seconds per prompt token and per new token of champion alone, on the plan's median prompt."""
     keys = sorted(bound.ids, key=lambda k: len(bound.ids[k]))
     prompt = bound.ids[keys[len(keys) // 2]]
-    arm = next(a for a in plan["arms"] if a["name"] == "champion_alone")
+    arm = next(a for a in plan["arms"] if a["name"] == BASELINE)
     with executor.start() as worker:
         paths = {**bound.paths, "draft": None}
         worker.ask(

@@ -52,8 +52,8 @@ class World:
 
 
 KINDS: Mapping[str, Mapping[str, Any]] = {
-    "champion_again": {"kind": "champion_alone"},
-    "slowed_dummy": {"kind": "champion_alone", "slowdown": 0.05},
+    "champion_again": {"kind": BASELINE},
+    "slowed_dummy": {"kind": BASELINE, "slowdown": 0.05},
     "prompt_lookup": {"kind": "prompt_lookup", "k": 5, "min_ngram": 2, "max_ngram": 4},
     "neural_draft": {"kind": "neural_draft", "k": 4, "policy": {"kind": "fixed"}},
 }
@@ -73,7 +73,7 @@ def plan_of(world: World) -> dict[str, Any]:
         }
         for name in world.strata
     ]
-    arms: list[dict[str, Any]] = [{"name": BASELINE, "kind": "champion_alone"}]
+    arms: list[dict[str, Any]] = [{"name": BASELINE, "kind": BASELINE}]
     arms += [{"name": name, **KINDS.get(name, {"kind": "neural_draft"})} for name in world.arms]
     return {
         "format": "draftgate-plan/1",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...arms.build import build_arm
-from ...arms.kinds import DRAFT_ALONE, WITH_DRAFT
+from ...arms.kinds import BASELINE, DRAFT_ALONE, WITH_DRAFT
 from ...arms.request import Completion, Request, StopPolicy
 from ..private_outputs import first_difference
 from .finding import Finding
@@ -112,7 +112,7 @@ def check_battery(
 ) -> Finding:
     """Every variant of every prompt on the arm ``spec``; at most ``most`` of them. ``method`` as in `Auditor`."""
     greedy = is_greedy(decoding)
-    alone = build_arm({"name": "champion_alone", "kind": "champion_alone"}, champion, None, decoding)
+    alone = build_arm({"name": BASELINE, "kind": BASELINE}, champion, None, decoding)
     stop_ids = tuple(champion.tokenizer.stop_ids)
     done: list[Completion] = []
     mismatches: list[dict[str, Any]] = []

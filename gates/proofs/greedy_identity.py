@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...arms.build import build_arm
+from ...arms.kinds import BASELINE
 from ...arms.request import Request, StopPolicy
 from ..private_outputs import first_difference
 from .battery import count_events
 from .finding import Finding
 
-ALONE = {"name": "champion_alone", "kind": "champion_alone"}
+ALONE = {"name": BASELINE, "kind": BASELINE}
 
 
 def check_greedy_identity(

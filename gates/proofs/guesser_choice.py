@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...arms.engine.feature import FeatureEngine
+from ...arms.kinds import BASELINE
 from .guessers import DraftGuesser, LookupGuesser
 from .interpreter import Case
 from .shipped_guesser import ShippedGuesser
@@ -27,7 +28,7 @@ def guesser_of(
     grammar: Any | None,
 ) -> Any:
     """The proposer of one request, derived again where the auditor has its own account of the kind; None for none."""
-    if spec["kind"] == "champion_alone":
+    if spec["kind"] == BASELINE:
         return None
     if spec["kind"] == "prompt_lookup":
         return LookupGuesser(spec, case.stop_ids)

@@ -13,6 +13,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...gates.evidence import BASELINE
+
 INK, SOFT, GRID, PAPER = "#16202b", "#4d5a69", "#d9dfe6", "#fffffe"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 
@@ -56,7 +58,7 @@ class Look:
 
 
 _KNOWN: Mapping[str, Look] = {
-    "champion_alone": Look(INK, "s", "-"),
+    BASELINE: Look(INK, "s", "-"),
     "neural_draft": Look(BLUE, "o", "-"),
     "prompt_lookup": Look(VERMILLION, "^", (0, (5, 1.6))),
     "champion_again": Look(SOFT, "x", (0, (1, 1.2))),

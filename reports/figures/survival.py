@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ...gates.acceptance import Curve, Survival, survival
+from ...gates.evidence import BASELINE
 from ...gates.fixed_k import COLUMNS as FIXED_K_COLUMNS
 from ...gates.result import Verdict
 from ..records import RunRecords
@@ -30,7 +31,7 @@ COLUMNS = (*FIXED_K_COLUMNS, "emitted")
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     """One panel for all strata and one for each, round-weighted."""
     rounds = records.table("rounds")
-    arms = [a["name"] for a in records.plan["arms"] if a.get("kind") != "champion_alone"]
+    arms = [a["name"] for a in records.plan["arms"] if a.get("kind") != BASELINE]
     if rounds.empty or not arms:
         raise CannotDraw("no arm of this run proposed anything")
     rounds = rounds.loc[rounds["arm"].isin(arms).to_numpy(), [c for c in COLUMNS if c in rounds]]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ....arms.kinds import BASELINE
 from ....arms.request import Request, StopPolicy
 from ..pit import Scorer
 from ..toy import tables
@@ -17,7 +18,7 @@ from ..toy_models import ToyModel, toy_arm, toy_model
 from ..trace import Trace, from_completion
 from .clock import Clock, running
 
-ALONE = {"name": "champion_alone", "kind": "champion_alone"}
+ALONE = {"name": BASELINE, "kind": BASELINE}
 VOCABULARY, STOP = 12, 11
 STRINGS = ("bca", "ddb")
 PROMPTS, TOKENS, CANARIES = 6, 28, 2
