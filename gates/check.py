@@ -35,6 +35,13 @@ class Check:
     def evaluate(self, evidence: Evidence) -> GateResult:
         raise NotImplementedError
 
+    def answer(self, evidence: Evidence) -> GateResult:
+        """`evaluate`; a gate that stumbles over its data has found nothing, least of all a pass."""
+        try:
+            return self.evaluate(evidence)
+        except Exception as error:
+            return self.result("invalid", f"could not be computed: {type(error).__name__}: {error}")
+
     def unmeasurable(self, plan: Mapping[str, Any]) -> str:
         """Why no run of this plan can measure what the gate asks; empty when one can. Said before anything is run."""
         return ""

@@ -14,6 +14,7 @@ from .check import Check
 from .evidence import Evidence, load_evidence
 from .multiverse import GATES, has_exclusions, multiverse
 from .not_shown import not_shown
+from .plan_shape import misshapen
 from .registry import build_check, checks
 from .result import GateResult, Verdict, combine
 from .selfcheck import self_check
@@ -23,15 +24,14 @@ __all__ = ["judge", "judge_evidence", "write_verdict"]
 
 
 def judge(run_dir: Path | str) -> Verdict:
-    """The verdict of a finished run. Raises EvidenceError when unreadable, IncompleteRun before its end."""
+    """The verdict of a finished run. Raises EvidenceError when unreadable, IncompleteRun before its end, IntegrityError
+    for a plan that was never frozen."""
     evidence = load_evidence(run_dir)
-    try:
-        return dataclasses.replace(judge_evidence(evidence), evidence=evidence)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # outside any gate: the plan itself is misshapen
+    if problem := misshapen(evidence):
         raise IntegrityError(
-            f"{run_dir}: no verdict can be reached on this plan ({type(error).__name__}: {str(error)[:80]}); "
-            "`draftgate verify` says where"
-        ) from error
+            f"{run_dir}: no verdict can be reached on this plan ({problem}); `draftgate verify` says what else is wrong"
+        )
+    return dataclasses.replace(judge_evidence(evidence), evidence=evidence)
 
 
 def judge_evidence(evidence: Evidence, *, look_back: bool = True) -> Verdict:
@@ -91,7 +91,7 @@ def by_split(asked: list[Check], evidence: Evidence) -> list[dict[str, Any]]:
         part = evidence.replace(requests=frame[of_row == name])
         for check in asked:
             if check.id in GATES:
-                found = check.evaluate(part)
+                found = check.answer(part)
                 lines.append({"split": name, "gate": check.id, "status": found.status, "estimate": found.estimate,
                               "interval": found.interval, "n": found.n})  # fmt: skip
     return lines
@@ -130,10 +130,7 @@ def _one(check: Check, evidence: Evidence, machine: str) -> GateResult:
         return check.result("not-applicable", "the plan declares it not applicable")
     if check.timing and machine:
         return check.result("not-measured", machine)
-    try:
-        return check.evaluate(evidence)
-    except Exception as error:  # a gate that stumbles over its data has found nothing, least of all a pass
-        return check.result("invalid", f"could not be computed: {type(error).__name__}: {error}")
+    return check.answer(evidence)
 
 
 def _uncontrolled(result: GateResult, control: GateResult) -> GateResult:

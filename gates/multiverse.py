@@ -50,7 +50,7 @@ def multiverse(asked: Sequence[Check], evidence: Evidence, results: Sequence[Gat
         for name, world in worlds:
             if world.method != evidence.method and check.id not in METHOD_GATES:
                 continue
-            other = check.evaluate(world)
+            other = check.answer(world)
             lines.append({
                 "gate": check.id, "variant": name, "status": other.status, "estimate": other.estimate,
                 "interval": other.interval, "flips": other.status != before,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .evidence import Evidence
 from .result import GateResult
@@ -38,9 +38,9 @@ def not_shown(evidence: Evidence, results: Sequence[GateResult]) -> list[str]:
     for name, bodies in evidence.audits.items():
         bad = [b for b in bodies if not b.get("ok")]
         if bad and name in MEASUREMENTS:
-            lines.append(
-                f"What the measurement {name} would have shown: {(bad[0].get('detail') or {}).get('reason', 'failed')}."
-            )
+            detail = bad[0].get("detail")
+            why = detail.get("reason", "failed") if isinstance(detail, Mapping) else "failed"
+            lines.append(f"What the measurement {name} would have shown: {why}.")
     asked = {r.id for r in results}
     for name, what in (("energy", "Energy"), ("control", "That the clock was true: no control arm was asked for")):
         if name not in asked:

@@ -18,7 +18,7 @@ from draftgate.gates.not_shown import not_shown
 from draftgate.gates.registry import default_gates, validate_gates
 from draftgate.gates.result import GateResult, Verdict, combine
 from draftgate.gates.verdict_file import as_json
-from draftgate.harness.errors import DraftgateError
+from draftgate.harness.errors import DraftgateError, IntegrityError
 from hypothesis import given
 from hypothesis import strategies as st
 from support.gate_world import good_evidence, with_gates, write_run
@@ -75,6 +75,54 @@ def test_a_gate_that_stumbles_is_invalid_never_a_pass(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Speedup, "evaluate", stumble)
     verdict = quick(GOOD)
     assert verdict.verdict == "INVALID" and "ZeroDivisionError" in verdict.reasons[0]
+
+
+def test_a_gate_that_stumbles_over_another_analysis_is_told_so_and_the_verdict_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluate = Speedup.evaluate
+
+    def stumble(self: Speedup, evidence: Evidence) -> GateResult:
+        if evidence.method == "bca":
+            raise KeyError("no such stratum")
+        return evaluate(self, evidence)
+
+    monkeypatch.setattr(Speedup, "evaluate", stumble)
+    verdict = judge_evidence(with_gates(GOOD, "identity", "complete", "speedup"))
+    said = {line["variant"]: line for line in verdict.extra["multiverse"]}
+    assert verdict.verdict == "GO" and said["bca interval"]["status"] == "invalid" and said["bca interval"]["flips"]
+
+
+MISSHAPEN = {
+    "gates[0].params is not a mapping": {"gates": [{"id": "speedup", "params": [1]}]},
+    "strata[1] is not a mapping": {"strata": [{"name": "a", "prompts": []}, 7]},
+    "strata[0].prompts[0] has no id": {"strata": [{"name": "a", "prompts": [{}]}]},
+    "strata[0].weight is not a number": {"strata": [{"name": "a", "weight": "much", "prompts": []}]},
+    "arms[0] has no name": {"arms": [{"kind": "x"}]},
+    "decoding.temperature is not a number": {"decoding": {"temperature": "hot"}},
+    "alpha is not a number": {"alpha": "small"},
+    "parent is not a mapping": {"parent": ["x"]},
+}
+
+
+@pytest.mark.parametrize("said", MISSHAPEN)
+def test_a_misshapen_plan_is_an_integrity_failure_that_names_the_field(tmp_path: Path, said: str) -> None:
+    run = write_run(tmp_path, GOOD.replace(plan={**GOOD.plan, **MISSHAPEN[said]}))
+    with pytest.raises(IntegrityError) as caught:
+        judge(run)
+    assert f"no verdict can be reached on this plan ({said})" in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, TypeError, AttributeError])
+def test_a_bug_of_ours_is_not_blamed_on_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def bug(*_: object) -> list[str]:
+        raise error("ours")
+
+    monkeypatch.setattr("draftgate.gates.judge.not_shown", bug)
+    with pytest.raises(error, match="ours"):
+        judge(write_run(tmp_path, with_gates(GOOD, "identity")))
 
 
 def test_no_gates_unknown_gates_and_only_optional_gates_are_invalid() -> None:
