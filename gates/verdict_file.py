@@ -17,6 +17,7 @@ from ..harness.formats import ANALYSIS_VERSION
 from ..harness.identity import package_version
 from ..harness.ledger import read_ledger
 from ..harness.rundir import RunDir
+from ..harness.set_aside import set_aside
 from .result import GateResult, Verdict
 
 FORMAT = "draftgate-verdict/1"
@@ -94,7 +95,7 @@ class Stored:
     path: Path
     note: str = ""
     contradicts: bool = False
-    """The kept verdict.json decides otherwise: verdict or the status of a gate."""
+    """What was there decides otherwise (verdict or the status of a gate), or is not what the ledger binds."""
 
 
 def store_verdict(run_dir: Path | str, verdict: Verdict) -> Stored:
@@ -102,37 +103,58 @@ def store_verdict(run_dir: Path | str, verdict: Verdict) -> Stored:
 
     What says the same stays as it is, byte for byte. A verdict by another version of the package, or one that the
     ledger binds by hash, is kept where it differs, and this one goes beside it. A file that is no verdict, or one that
-    was edited since the ledger bound it, is replaced.
+    was edited, is replaced; what it said is kept under another name and told.
     """
     path, value = RunDir(run_dir).verdict, as_json(verdict)
     try:
         raw = path.read_bytes()
-        there = json.loads(raw)
-    except (OSError, ValueError, RecursionError):
+    except FileNotFoundError:
         return Stored(write_verdict(run_dir, verdict))
-    if (
-        not isinstance(there, dict)
-        or not isinstance(there.get("gates"), list)
-        or there.get("plan_id") != value["plan_id"]
-    ):
-        return Stored(write_verdict(run_dir, verdict), f"{path.name} was no verdict on this plan; it is replaced")
-    if {**there, "computed_by": None} == {**value, "computed_by": None}:
+    there = _verdict_on(raw, str(value["plan_id"]))
+    if there is not None and {**there, "computed_by": None} == {**value, "computed_by": None}:
         return Stored(path)
-    bound = [r.body.get("sha256") for r in read_ledger(RunDir(run_dir).path).records.of_kind("verdict")]
-    whose = there.get("computed_by")
-    if bound and hashlib.sha256(raw).hexdigest() != bound[-1]:
-        return Stored(write_verdict(run_dir, verdict), f"{path.name} was not the one the ledger binds; it is replaced")
-    if not bound and whose == value["computed_by"]:
-        return Stored(write_verdict(run_dir, verdict))
+    bound = bound_digest(run_dir)
+    if bound is not None and hashlib.sha256(raw).hexdigest() != bound:
+        return _replaced(run_dir, verdict, "is not the one that the ledger binds: it was edited or damaged", True)
+    if there is None:
+        return _replaced(run_dir, verdict, "is no verdict on this plan", False)
+    other, whose = _decisions(there) != _decisions(value), there.get("computed_by")
+    if bound is None and whose == value["computed_by"]:
+        why = (
+            f"says {there.get('verdict')} where these records give {value['verdict']}" if other else "says other words"
+        )
+        return _replaced(run_dir, verdict, why, other)
     beside = write_bytes(path.with_name(BESIDE), _bytes(value))
     by = (
         f"draftgate {whose.get('package_version')}, {whose.get('analysis_version')}"
         if isinstance(whose, dict)
         else "a version that does not name itself"
     )
-    other = _decisions(there) != _decisions(value)
     what = f"it says {there.get('verdict')}, these gates say {value['verdict']}" if other else "it decides the same"
     return Stored(beside, f"{path.name} (by {by}) is kept: {what}; this verdict lies beside it in {BESIDE}", other)
+
+
+def bound_digest(run_dir: Path | str) -> str | None:
+    """The sha256 of verdict.json that the ledger holds last; None where it binds none."""
+    said = [r.body.get("sha256") for r in read_ledger(RunDir(run_dir).path).records.of_kind("verdict")]
+    return str(said[-1]) if said else None
+
+
+def _verdict_on(raw: bytes, plan_id: str) -> dict[str, Any] | None:
+    """The value of a verdict file on this plan; None for anything else."""
+    try:
+        there = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    fits = isinstance(there, dict) and isinstance(there.get("gates"), list) and there.get("plan_id") == plan_id
+    return there if fits else None
+
+
+def _replaced(run_dir: Path | str, verdict: Verdict, why: str, contradicts: bool) -> Stored:
+    path = RunDir(run_dir).verdict
+    kept = set_aside(path)
+    note = f"{path} {why}; this verdict replaces it, and what was there is kept in {kept.name}"
+    return Stored(write_verdict(run_dir, verdict), note, contradicts)
 
 
 def _decisions(value: Mapping[str, Any]) -> Any:

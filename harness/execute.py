@@ -28,6 +28,7 @@ from .privacy import privacy_audit
 from .provenance import provenance_audit
 from .rundir import RunDir
 from .runner import Runner, RunOptions, private_salt
+from .set_aside import set_aside
 from .store import write_tables
 
 
@@ -230,9 +231,16 @@ class Execution:
             there = self.run_dir.verdict
             try:
                 verdict = self.services.judge(self.run_dir.path)
-                if not (closed and said and there.is_file() and digest_file(there) == said[-1].get("sha256")):
+                bound = said[-1].get("sha256") if closed and said else None
+                if bound is None or not there.is_file() or digest_file(there) != bound:
+                    if bound is not None and there.is_file():
+                        notes.append(
+                            f"{there} is not the verdict that the ledger binds: it was edited or damaged; the records' "
+                            f"own replaces it, and what was there is kept in {set_aside(there).name}"
+                        )
                     path = self.services.write_verdict(self.run_dir.path, verdict)
-                    journal.append("verdict", {"verdict": verdict.verdict, "sha256": digest_file(path)})
+                    if digest_file(path) != bound:
+                        journal.append("verdict", {"verdict": verdict.verdict, "sha256": digest_file(path)})
             except ModuleNotFoundError as error:
                 notes.append(f"no verdict: {error.name} is not installed")
         write_head(self.run_dir, journal)

@@ -188,7 +188,9 @@ class Verification:
             return
         try:
             stored = json.loads(self.run_dir.verdict.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
+            stored = None
+        if not isinstance(stored, dict) or not isinstance(stored.get("gates"), list):
             self._bad(["verdict.json: missing or damaged"])
             return
         problems = []
@@ -215,7 +217,7 @@ class Verification:
 def _decisive(verdict: dict[str, Any]) -> dict[str, Any]:
     """What must come out the same; sentences may count records that were added after them."""
     fields = ("id", "status", "estimate", "interval", "threshold", "requirement")
-    gates = {str(g.get("id")): {k: g.get(k) for k in fields} for g in verdict.get("gates", ())}
+    gates = {str(g.get("id")): {k: g.get(k) for k in fields} for g in verdict.get("gates", ()) if isinstance(g, dict)}
     return {"verdict": verdict.get("verdict"), "plan_id": verdict.get("plan_id"), "gates": gates}
 
 

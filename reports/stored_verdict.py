@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..gates.result import Verdict
-from ..gates.verdict_file import FORMAT
+from ..gates.verdict_file import FORMAT, bound_digest
+from ..harness.canonical import digest_file
 from .files import Damaged, ReportError
+
+
+class OtherVersion(ReportError):
+    """A verdict file of a format that this version does not read."""
 
 
 def schema() -> dict[str, Any]:
@@ -19,7 +24,7 @@ def schema() -> dict[str, Any]:
 
 
 def read_stored_verdict(path: Path) -> dict[str, Any]:
-    """The JSON value of a verdict file. Raises ReportError: missing, no JSON, of another version or malformed."""
+    """The JSON value of a verdict file. Raises ReportError: missing, no JSON or malformed; OtherVersion."""
     import jsonschema
 
     try:
@@ -30,7 +35,8 @@ def read_stored_verdict(path: Path) -> dict[str, Any]:
         raise ReportError(f"{path}: not readable as a verdict ({error})") from None
     found = value.get("format") if isinstance(value, Mapping) else None
     if found != FORMAT:
-        raise ReportError(
+        named = isinstance(found, str) and found.startswith(FORMAT.partition("/")[0] + "/")
+        raise (OtherVersion if named else ReportError)(
             f"{path}: format {found!r}, this version reads {FORMAT!r}; write it anew with `draftgate gate DIR`"
         )
     trouble = next(
@@ -53,7 +59,18 @@ def contradiction(run_dir: Path, verdict: Verdict) -> str:
     path = Path(run_dir) / "verdict.json"
     if not path.exists():
         return ""
-    stored = read_stored_verdict(path)
+    bound = bound_digest(run_dir)
+    if bound is not None and digest_file(path) != bound:
+        return (
+            f"{path}: is not the verdict that the ledger binds, it was edited or damaged; the reports follow the "
+            "records (`draftgate gate` writes their verdict and keeps this file beside it)"
+        )
+    try:
+        stored = read_stored_verdict(path)
+    except OtherVersion:
+        raise
+    except ReportError as error:
+        return f"{error}; the reports follow the records"
     if stored["plan_id"] != verdict.plan_id:
         raise Damaged(
             f"{path}: is about plan {stored['plan_id'][:12]}, this folder's plan is {verdict.plan_id[:12]}; remove it"

@@ -2,7 +2,8 @@
 0 GO, 3 NO-GO, 4 INCONCLUSIVE, 5 INVALID; 6 when the run has not ended (then no verdict is written).
 
 A verdict.json that another version wrote, or that the ledger binds, is never overwritten by a different one: that goes
-beside it (verdict.rejudged.json), and where the two decide differently the exit code is 5."""
+beside it (verdict.rejudged.json), and where the two decide differently the exit code is 5. One that was edited since
+the ledger bound it is replaced, kept beside (verdict.replaced.json), and the exit code is 5."""
 
 from __future__ import annotations
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from draftgate.harness import cli
-from support.gate_world import good_evidence, with_gates, write_run
+from support.gate_world import bind, good_evidence, with_gates, write_run
 
 GOOD = with_gates(good_evidence(), "identity", "complete", "exact-greedy", "speedup")
 
@@ -56,16 +55,6 @@ def test_no_verdict_is_written_for_a_partial_run(tmp_path: Path, capsys: pytest.
     assert cli.main(["gate", str(tmp_path / "nowhere")]) == 2
 
 
-def bind(run: Path) -> None:
-    """A last record of the ledger that binds verdict.json, as a run leaves it."""
-    lines = (run / "ledger.jsonl").read_bytes().splitlines()
-    sha = hashlib.sha256((run / "verdict.json").read_bytes()).hexdigest()
-    record = {"seq": len(lines), "prev": hashlib.sha256(lines[-1]).hexdigest(), "kind": "verdict"}
-    body = {"verdict": "GO", "sha256": sha}
-    lines.append(json.dumps({**record, "body": body}, separators=(",", ":")).encode())
-    (run / "ledger.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-
-
 def test_a_verdict_of_another_version_is_kept_and_the_new_one_lies_beside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,7 +82,9 @@ def test_a_verdict_of_another_version_is_kept_and_the_new_one_lies_beside(
     assert json.loads(path.read_text())["verdict"] == "NO-GO"
 
 
-def test_a_bound_verdict_is_kept_and_an_edited_or_damaged_one_is_not(tmp_path: Path) -> None:
+def test_a_bound_verdict_is_kept_and_an_edited_or_damaged_one_is_told_and_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = write_run(tmp_path / "run", GOOD)
     path = run / "verdict.json"
     assert cli.main(["gate", str(run)]) == 0
@@ -102,8 +93,33 @@ def test_a_bound_verdict_is_kept_and_an_edited_or_damaged_one_is_not(tmp_path: P
     path.write_text(changed)
     bind(run)
     assert cli.main(["gate", str(run)]) == 0 and path.read_text() == changed
-    path.write_text(json.dumps({**json.loads(changed), "verdict": "NO-GO"}))  # edited after it was bound
-    assert cli.main(["gate", str(run)]) == 0 and json.loads(path.read_text())["reasons"] == []
-    for damage in (b"{", b"[]", b'{"gates": 3}', json.dumps({**json.loads(ours), "plan_id": "0" * 64}).encode()):
+    edited = json.dumps({**json.loads(changed), "verdict": "NO-GO"})  # after it was bound
+    others = (b"{", b"[]", b'{"gates": 3}', json.dumps({**json.loads(ours), "plan_id": "0" * 64}).encode())
+    for number, damage in enumerate((edited.encode(), *others)):
         path.write_bytes(damage)
-        assert cli.main(["gate", str(run)]) == 0 and path.read_bytes() == ours
+        capsys.readouterr()
+        assert cli.main(["gate", str(run)]) == 5 and path.read_bytes() == ours
+        kept = "verdict.replaced.json" if number == 0 else f"verdict.replaced-{number + 1}.json"
+        said = capsys.readouterr().err
+        assert "is not the one that the ledger binds" in said and kept in said
+        assert (run / kept).read_bytes() == damage
+
+
+def test_an_unbound_verdict_that_says_otherwise_is_told_and_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", GOOD)
+    path = run / "verdict.json"
+    assert cli.main(["gate", str(run)]) == 0 and capsys.readouterr().err == ""
+    ours = path.read_bytes()
+    for changes, code, said in (
+        ({"verdict": "NO-GO"}, 5, "says NO-GO where these records give GO"),
+        ({"reasons": ["x"]}, 0, "says other words"),
+        ({"gates": 3}, 0, "is no verdict on this plan"),
+    ):
+        path.write_text(json.dumps({**json.loads(ours), **changes}))
+        edited = path.read_bytes()
+        assert cli.main(["gate", str(run)]) == code and path.read_bytes() == ours
+        assert said in capsys.readouterr().err
+        assert edited in [p.read_bytes() for p in run.glob("verdict.replaced*.json")]
+        assert cli.main(["gate", str(run)]) == 0 and capsys.readouterr().err == ""

@@ -21,7 +21,7 @@ from draftgate.harness.schedule import Schedule
 from draftgate.harness.store import read_table
 from draftgate.harness.verify import verify_run
 
-from .conftest import FakeClock, StopAfter, Toy
+from .conftest import FakeClock, StopAfter, Toy, copy_run
 
 
 def keys(folder: Path) -> list[str]:
@@ -53,6 +53,21 @@ def test_every_scheduled_request_is_recorded_once_and_bound(toy: Toy) -> None:
     assert not deviations(folder)
     report = verify_run(folder, toy.services)
     assert report.ok and report.complete, report.problems
+
+
+@pytest.mark.parametrize("edited", [b'{"verdict": "NO-GO"}', b"", b"\xff"])
+def test_an_edited_verdict_is_told_set_aside_and_the_recorded_one_restored(
+    toy: Toy, finished: Path, edited: bytes
+) -> None:
+    folder = copy_run(finished, toy.folder / "run")
+    path, before = folder / "verdict.json", (folder / "ledger.jsonl").read_bytes()
+    whole = path.read_bytes()
+    assert toy.run().notes == () and path.read_bytes() == whole
+    path.write_bytes(edited)
+    (note,) = toy.run().notes
+    assert "edited or damaged" in note and "verdict.replaced.json" in note
+    assert (folder / "verdict.replaced.json").read_bytes() == edited and path.read_bytes() == whole
+    assert (folder / "ledger.jsonl").read_bytes() == before and verify_run(folder, toy.services).ok
 
 
 def test_warmups_are_marked_and_never_among_the_requests(toy: Toy) -> None:

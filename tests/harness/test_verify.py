@@ -213,6 +213,15 @@ def test_every_field_of_what_stands_beside(finished: Path, tmp_path: Path, name:
     assert caught(folder) or name == "decision_card.json"
 
 
+@pytest.mark.parametrize("edited", ["[]", "{}", "3", '{"gates": [1]}', "[" * 100_000])
+def test_a_verdict_of_any_other_shape_is_a_problem_and_no_traceback(
+    finished: Path, tmp_path: Path, edited: str
+) -> None:
+    folder = copy_run(finished, tmp_path / "run")
+    (folder / "verdict.json").write_text(edited)
+    assert any("verdict.json" in line for line in verify_run(folder, Services()).problems)
+
+
 def test_a_run_that_has_not_ended_is_said_to_be_so(finished: Path, tmp_path: Path) -> None:
     folder = copy_run(finished, tmp_path / "run")
     lines = (folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)

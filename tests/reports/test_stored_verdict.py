@@ -51,6 +51,7 @@ def test_a_verdict_of_another_version_is_named(own_run: SyntheticRun) -> None:
     with pytest.raises(ReportError, match=r"draftgate-verdict/2.*reads 'draftgate-verdict/1'"):
         contradiction(own_run.path, own_run.verdict)
     path.write_text("{")
+    assert "not readable as a verdict" in contradiction(own_run.path, own_run.verdict)
     with pytest.raises(ReportError, match="not readable as a verdict"):
         read_stored_verdict(path)
     path.write_text("[]")

@@ -15,12 +15,14 @@ import pandas as pd
 import pytest
 from draftgate.gates.evidence import EvidenceError
 from draftgate.gates.result import GateResult, Verdict
+from draftgate.gates.verdict_file import write_verdict
 from draftgate.harness.errors import DraftgateError, IncompleteRun
 from draftgate.reports import write
 from draftgate.reports.commands import report
 from draftgate.reports.figures import drawn
 from draftgate.reports.files import ReportError, write_text
 from draftgate.reports.write import write_reports
+from support.gate_world import bind
 from support.synthetic_run import SyntheticRun
 
 from .conftest import FakeServices
@@ -123,14 +125,33 @@ def test_what_is_no_run_is_named(tmp_path: Path, services: FakeServices) -> None
 def test_a_stored_verdict_that_contradicts_the_records_is_exit_five(
     one_figure: None, own_run: SyntheticRun, services: FakeServices, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from draftgate.gates.verdict_file import write_verdict
-
     write_verdict(own_run.path, own_run.verdict)
     gates = (replace(own_run.verdict.gates[0], status="invalid"), *own_run.verdict.gates[1:])
     services.verdict = Verdict("INVALID", own_run.plan_id, gates, ("identity",))
     assert report.run(arguments(own_run.path), services) == 5
     assert "says GO, the records give INVALID" in capsys.readouterr().err
     assert "<title>INVALID" in (own_run.path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("edited", ['{"verdict": "GO"}', "[]", "{", "", '{"format": "draftgate-verdict/1"}'])
+def test_a_verdict_file_that_was_edited_out_of_shape_is_exit_five_and_the_reports_follow_the_records(
+    one_figure: None, own_run: SyntheticRun, services: FakeServices, capsys: pytest.CaptureFixture[str], edited: str
+) -> None:
+    (own_run.path / "verdict.json").write_text(edited)
+    assert report.run(arguments(own_run.path), services) == 5
+    assert "the reports follow the records" in capsys.readouterr().err
+    assert (own_run.path / "report.html").is_file() and (own_run.path / "verdict.json").read_text() == edited
+
+
+def test_a_verdict_file_that_the_ledger_binds_otherwise_is_exit_five(
+    one_figure: None, own_run: SyntheticRun, services: FakeServices, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_verdict(own_run.path, own_run.verdict)
+    bind(own_run.path)
+    assert report.run(arguments(own_run.path), services) == 0
+    path.write_text(path.read_text().replace('"exploratory": false', '"exploratory":  false'))
+    assert report.run(arguments(own_run.path), services) == 5
+    assert "is not the verdict that the ledger binds" in capsys.readouterr().err
 
 
 def test_gate_reads_the_tables_once(one_figure: None, own_run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:

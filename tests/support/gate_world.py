@@ -102,10 +102,21 @@ def _rows(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
+def bind(run: Path) -> None:
+    """A last record of the ledger that binds verdict.json, as a run leaves it."""
+    lines = (run / "ledger.jsonl").read_bytes().splitlines()
+    sha = sha256((run / "verdict.json").read_bytes()).hexdigest()
+    record = {"seq": len(lines), "prev": sha256(lines[-1]).hexdigest(), "kind": "verdict"}
+    body = {"verdict": "GO", "sha256": sha}
+    lines.append(json.dumps({**record, "body": body}, separators=(",", ":")).encode())
+    (run / "ledger.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+
+
 __all__ = [
     "ARMS",
     "Truth",
     "World",
+    "bind",
     "good_evidence",
     "good_world",
     "plan_of",
