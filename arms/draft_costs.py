@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .build import build_arm
 from .errors import ArmError
+from .kinds import BASELINE
 from .request import Request, StopPolicy
 
 if TYPE_CHECKING:
@@ -33,28 +34,31 @@ def measure(
     seconds: float = 10.0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """One entry a context: ``context``, ``draft``, ``verify`` (of 0 … k proposals), in rounds without a proposal;
-    ``round_us`` by number of proposals, medians."""
+    """One entry a context: ``context``, ``draft``, ``verify`` (of 0 … k proposals) and ``reading`` (of a token of the
+    prompt, beside the champion's own), in rounds without a proposal; ``round_us`` by number of proposals, medians."""
     found = []
     for context in contexts:
         progress(f"{context} tokens of context")
-        rounds, drafts = _rounds(champion, draft, context, k, decoding or {}, seconds)
+        rounds, drafts, reading = _rounds(champion, draft, context, k, decoding or {}, seconds)
         step = drafts[k] / max(k, 1)
         verify = [round((rounds[i] - min(i * step, drafts[i])) / rounds[0], 3) for i in range(k + 1)]
         entry = {"context": context, "draft": round(step / rounds[0], 3), "verify": verify}
+        entry["reading"] = round(max(0.0, reading) / rounds[0], 4)
         found.append(entry | {"round_us": [round(ns / 1e3, 1) for ns in rounds]})
     return found
 
 
 def _rounds(
     champion: Model, draft: Model, context: int, k: int, decoding: Mapping[str, Any], seconds: float
-) -> tuple[list[float], list[float]]:
-    """Median nanoseconds of a round of 0, 1, …, k proposals, and of the drafting in it."""
+) -> tuple[list[float], list[float], float]:
+    """Median nanoseconds of a round of 0, 1, …, k proposals, of the drafting in it, and of reading a token."""
     text = champion.encode_raw(TEXT)
     prompt = tuple((text * (context // len(text) + 1))[:context])
     request = Request("costs", prompt, MOST_TOKENS, 1, StopPolicy(), "costs")
     arms = [_arm(champion, draft, i, decoding) for i in range(k + 1)]
+    alone: Any = build_arm({"name": BASELINE, "kind": BASELINE}, champion, None, decoding)
     times: list[list[tuple[int, int]]] = [[] for _ in arms]
+    readings: list[int] = []
     end = time.perf_counter() + seconds
 
     def wanting() -> bool:
@@ -62,11 +66,23 @@ def _rounds(
 
     while wanting():
         before = sum(map(len, times[1:]))
+        own = _prefill(alone.open(request))
+        readings.append(_prefill(arms[-1].open(request)) - own)
         _take_turns([arm.open(request) for arm in arms], times, wanting)
         if sum(map(len, times[1:])) == before:
             raise ArmError(f"the draft proposed nothing after {context} tokens; ask for a shorter context")
     totals = [statistics.median(total for total, _ in found) for found in times]
-    return totals, [statistics.median(draft for _, draft in found) for found in times]
+    drafts = [statistics.median(draft for _, draft in found) for found in times]
+    return totals, drafts, statistics.median(readings) / context
+
+
+def _prefill(session: Any) -> int:
+    """Nanoseconds until both models have read the prompt."""
+    try:
+        session.prefill()
+        return int(session.prefill_ns + session.draft_prefill_ns)
+    finally:
+        session.close()
 
 
 def _take_turns(sessions: Sequence[Any], times: Sequence[list[tuple[int, int]]], wanting: Callable[[], bool]) -> None:
@@ -94,5 +110,6 @@ def policy_lines(costs: Sequence[Mapping[str, Any]], k: int) -> list[str]:
     lines = [f"k: {k}", "policy:", "  kind: cost-model", "  prior: 0.6", "  costs:"]
     for entry in costs:
         verify = ", ".join(f"{v:g}" for v in entry["verify"])
-        lines.append(f"    - {{context: {entry['context']}, draft: {entry['draft']:g}, verify: [{verify}]}}")
+        fields = f"context: {entry['context']}, draft: {entry['draft']:g}, reading: {entry['reading']:g}"
+        lines.append(f"    - {{{fields}, verify: [{verify}]}}")
     return lines

@@ -57,7 +57,7 @@ class Truncation:
 class NeuralDraft:
     """Proposer of one request. At temperature 0 it proposes its argmax, as a deterministic proposer."""
 
-    wants_hidden = False
+    state_layers: Sequence[int] | None = None
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class NeuralDraft:
         self.engine, self.chain, self.policy, self.truncation = engine, chain, policy, truncation
         self.stop_ids, self.longest, self.output_ids = stop_ids, longest, output_ids
         self.maximum = policy.maximum
-        self.course = policy.open(len(prompt))
+        self.course = policy.open(len(prompt), longest - len(prompt))
         self.calls = self.forward_ns = 0
         self.state = chain.open(prompt)
         self.start = truncation.start(len(prompt), self.maximum) or 0
@@ -100,7 +100,7 @@ class NeuralDraft:
     # -- a request ---------------------------------------------------------------------------------------------------
 
     def prefill(self, prompt: Sequence[int]) -> None:
-        if self.truncation.start(len(prompt), self.maximum) is None:
+        if self.course.declined or self.truncation.start(len(prompt), self.maximum) is None:
             return
         try:
             self._feed(prompt[self.start + self.cache.length : -1])
@@ -122,7 +122,7 @@ class NeuralDraft:
 
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
         start = self.truncation.start(len(context), self.maximum)
-        if start is None:
+        if start is None or self.course.declined:
             return Proposal()
         try:
             feed = [] if self.broken else self._caught_up(context, start)

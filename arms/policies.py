@@ -20,6 +20,8 @@ class PolicyState(Protocol):
 
     needs_peak: bool
     """`go_on` reads the probability of the draft's top token; asked of greedy drafts only when needed."""
+    declined: bool
+    """Nothing will be asked for in this request: the draft need not read the prompt."""
 
     def requested(self) -> int:
         """k for the next round."""
@@ -36,11 +38,13 @@ class Policy(Protocol):
     maximum: int
     """K: the most it can ask for."""
 
-    def open(self, prompt_tokens: int = 0) -> PolicyState: ...
+    def open(self, prompt_tokens: int = 0, new_tokens: int = 0) -> PolicyState:
+        """For a request of so many tokens of prompt and at most so many to come."""
 
 
 class _Base:
     needs_peak = False
+    declined = False
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
@@ -58,7 +62,7 @@ class _Base:
 class Fixed(_Base):
     """Always k."""
 
-    def open(self, prompt_tokens: int = 0) -> PolicyState:
+    def open(self, prompt_tokens: int = 0, new_tokens: int = 0) -> PolicyState:
         return _Base(self.maximum)
 
 
@@ -69,7 +73,7 @@ class HfHeuristic(_Base):
         super().__init__(maximum)
         self.start = start
 
-    def open(self, prompt_tokens: int = 0) -> PolicyState:
+    def open(self, prompt_tokens: int = 0, new_tokens: int = 0) -> PolicyState:
         return _HfState(self.maximum, self.start)
 
 
@@ -94,7 +98,7 @@ class Confidence(_Base):
         super().__init__(maximum)
         self.threshold = threshold
 
-    def open(self, prompt_tokens: int = 0) -> PolicyState:
+    def open(self, prompt_tokens: int = 0, new_tokens: int = 0) -> PolicyState:
         return self
 
     def go_on(self, drawn: int, probability: float, top: float, entropy: float) -> bool:
@@ -109,6 +113,8 @@ class Costs:
     """Tokens of prompt they were measured at."""
     draft: float
     verify: tuple[float, ...]
+    reading: float = 0.0
+    """Of a token of the prompt: what the draft's reading adds."""
 
 
 class CostModel(_Base):
@@ -118,6 +124,9 @@ class CostModel(_Base):
     Acceptance a is (accepted + prior weight * prior) / (tested + prior weight); a block of k emits
     1 + a + … + a^k tokens on average and costs verify[k] + k * draft. k = 0 wins where nothing else pays; every
     ``explore``-th round then still asks for one token, so that acceptance goes on being seen (0: never).
+
+    A request is declined whole, and the draft never reads its prompt, where ``reading`` of that prompt costs at least
+    what the longest answer would save at the acceptance expected beforehand.
 
     ``sharpness`` > 0: where drafting pays at all, ask for K and stop inside the block as soon as one more proposal is
     expected to give fewer tokens than its time would give otherwise: the chance that all drawn so far are accepted
@@ -132,8 +141,8 @@ class CostModel(_Base):
         self.costs, self.prior, self.weight, self.explore = tuple(costs), prior, weight, explore
         self.sharpness = sharpness
 
-    def open(self, prompt_tokens: int = 0) -> PolicyState:
-        return _CostState(self, self.at(prompt_tokens))
+    def open(self, prompt_tokens: int = 0, new_tokens: int = 0) -> PolicyState:
+        return _CostState(self, self.at(prompt_tokens), prompt_tokens, new_tokens)
 
     def at(self, tokens: int) -> Costs:
         """The costs of a request with so many tokens of prompt."""
@@ -143,11 +152,12 @@ class CostModel(_Base):
         low, high = self.costs[above - 1], self.costs[above]
         share = (tokens - low.context) / (high.context - low.context)
         verify = tuple(a + share * (b - a) for a, b in zip(low.verify, high.verify, strict=True))
-        return Costs(tokens, low.draft + share * (high.draft - low.draft), verify)
+        draft, reading = (a + share * (b - a) for a, b in ((low.draft, high.draft), (low.reading, high.reading)))
+        return Costs(tokens, draft, verify, reading)
 
 
 class _CostState(_Base):
-    def __init__(self, policy: CostModel, costs: Costs) -> None:
+    def __init__(self, policy: CostModel, costs: Costs, prompt_tokens: int, new_tokens: int) -> None:
         super().__init__(policy.maximum)
         self.policy, self.costs = policy, costs
         self.tested = self.accepted = self.idle = 0
@@ -156,8 +166,13 @@ class _CostState(_Base):
         """Best tokens per unit of time, and acceptance, as estimated before the round."""
         self.reach = 1.0
         """Estimated chance that everything drawn in this round is accepted."""
+        if costs.reading:
+            self._best()
+            saved = new_tokens * (costs.verify[0] - 1.0 / self.rate)
+            self.declined = saved <= costs.reading * prompt_tokens
 
-    def requested(self) -> int:
+    def _best(self) -> int:
+        """k with the best rate at the acceptance seen so far; keeps both."""
         policy, costs = self.policy, self.costs
         a = (self.accepted + policy.weight * policy.prior) / (self.tested + policy.weight)
         best, best_rate, tokens, power = 0, 1.0 / costs.verify[0], 1.0, 1.0
@@ -168,6 +183,12 @@ class _CostState(_Base):
             if rate > best_rate:
                 best, best_rate = k, rate
         self.rate, self.acceptance = best_rate, a
+        return best
+
+    def requested(self) -> int:
+        if self.declined:
+            return 0
+        best, policy = self._best(), self.policy
         if best and policy.sharpness:
             return self.maximum
         if best or not policy.explore:
@@ -205,10 +226,11 @@ LONGEST = 1 << 20
 
 
 def _costs(rest: dict[str, Any], k: int) -> list[Costs]:
-    """``draft`` and ``verify``, or ``costs``: those two by ``context``. Raises ArmError."""
+    """``draft``, ``verify``, ``reading`` (0 where not named), or ``costs``: those by ``context``. Raises ArmError."""
     listed = rest.pop("costs", None)
     if listed is None:
-        listed = [{"context": 0, "draft": rest.pop("draft", None), "verify": rest.pop("verify", None)}]
+        named = {name: rest.pop(name) for name in ("draft", "verify", "reading") if name in rest}
+        listed = [{"context": 0} | named]
     if not isinstance(listed, list | tuple) or not listed or not all(isinstance(entry, Mapping) for entry in listed):
         raise ArmError("policy.costs must be a list of {context, draft, verify}, at least one")
     found = []
@@ -218,7 +240,8 @@ def _costs(rest: dict[str, Any], k: int) -> list[Costs]:
         if not good or not all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in verify or ()):
             raise ArmError(f"policy.verify must hold k + 1 = {k + 1} positive costs, of 0, 1, …, k proposals")
         context, draft = _take(entry, "context", int, 0, LONGEST), _take(entry, "draft", float, 0, 1e18)
-        found.append(Costs(context, draft, tuple(float(v) for v in verify or ())))
+        reading = _take(entry, "reading", float, 0, 1e18, 0.0)
+        found.append(Costs(context, draft, tuple(float(v) for v in verify or ()), reading))
         if entry:
             raise ArmError(f"policy.costs knows no {sorted(entry)[0]!r}")
     if any(a.context >= b.context for a, b in itertools.pairwise(found)):

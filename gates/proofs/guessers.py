@@ -23,9 +23,9 @@ from .reading import Reading
 class Course:
     """A policy over one request: k for the next round, and whether to go on after a kept token."""
 
-    def __init__(self, spec: Mapping[str, Any], k: int, prompt_tokens: int = 0) -> None:
+    def __init__(self, spec: Mapping[str, Any], k: int, prompt_tokens: int = 0, new_tokens: int = 0) -> None:
         self.kind, self.spec, self.maximum = str(spec.get("kind", "fixed")), spec, k
-        self.prompt_tokens = prompt_tokens
+        self.prompt_tokens, self.new_tokens = prompt_tokens, new_tokens
         self.k = min(int(spec.get("start", min(5, k) or 1)), k)
         self.tested = self.accepted = self.idle = 0
         self.sharpness = float(spec.get("sharpness", 0.0))
@@ -37,8 +37,16 @@ class Course:
         if self.kind == "hf-heuristic":
             return self.k
         if self.kind == "cost-model":
-            return self._cheapest()
+            return 0 if self.declines() else self._cheapest()
         return self.maximum
+
+    def declines(self) -> bool:
+        """Whether reading the prompt costs the draft no less than the longest answer would save."""
+        if self.kind != "cost-model":
+            return False
+        _, reading, unaided, *_ = self._costs()
+        fastest = max(self._rates(0, 0)[0])
+        return reading > 0 and self.new_tokens * (unaided - 1 / fastest) <= reading * self.prompt_tokens
 
     def go_on(self, drawn: int, top: float) -> bool:
         self.tops = [*self.tops[: drawn - 1], top]
@@ -53,15 +61,20 @@ class Course:
         self.tested += tested
         self.accepted += accepted
 
-    def _cheapest(self) -> int:
-        draft, *verify = self._costs()
+    def _rates(self, tested: int, accepted: int) -> tuple[list[float], float]:
+        """Tokens per unit of time of 0, 1, …, K proposals, and the acceptance that they are estimated with."""
+        draft, _, *verify = self._costs()
         prior, weight = float(self.spec.get("prior", 0.6)), float(self.spec.get("weight", 8.0))
-        a = (self.accepted + weight * prior) / (self.tested + weight)
+        a = (accepted + weight * prior) / (tested + weight)
         tokens, power, rates = 1.0, 1.0, [1.0 / verify[0]]
         for k in range(1, self.maximum + 1):
             power *= a
             tokens += power
             rates.append(tokens / (verify[k] + k * draft))
+        return rates, a
+
+    def _cheapest(self) -> int:
+        rates, a = self._rates(self.tested, self.accepted)
         k = rates.index(max(rates))
         self.per_time, self.expected = max(rates), a
         if k and self.sharpness:
@@ -74,7 +87,7 @@ class Course:
 
     def _worth_one_more(self) -> bool:
         """Whether the next proposal is expected to give more tokens than its time would give at the best rate."""
-        draft, *verify = self._costs()
+        draft, _, *verify = self._costs()
         drawn = len(self.tops)
         all_kept = 1.0
         for top in self.tops:
@@ -82,16 +95,20 @@ class Course:
         return all_kept * self.expected > (draft + verify[drawn + 1] - verify[drawn]) * self.per_time
 
     def _costs(self) -> list[float]:
-        """Of a step of the draft, then of verifications: as stated, or between the two lengths of prompt around."""
-        stated = [(int(c["context"]), [c["draft"], *c["verify"]]) for c in self.spec.get("costs", ())]
+        """Of a step of the draft, of reading a token, of verifications: as stated, or between the lengths around."""
+
+        def listed(c: Mapping[str, Any]) -> list[float]:
+            return [float(v) for v in (c["draft"], c.get("reading", 0.0), *c["verify"])]
+
+        stated = [(int(c["context"]), listed(c)) for c in self.spec.get("costs", ())]
         if not stated:
-            return [float(self.spec["draft"]), *map(float, self.spec["verify"])]
+            return listed(self.spec)
         here = min(max(self.prompt_tokens, stated[0][0]), stated[-1][0])
         for (low, a), (high, b) in itertools.pairwise(stated):
             if low < here < high:
                 share = (here - low) / (high - low)
                 return [x + share * (y - x) for x, y in zip(a, b, strict=True)]
-        return [float(v) for v in dict(stated)[here]]
+        return dict(stated)[here]
 
 
 class LookupGuesser:
@@ -147,7 +164,9 @@ class DraftGuesser:
         )
         self.decoding = {**case.decoding, **spec.get("draft_decoding", {})}
         self.maximum = int(spec.get("k", 4))
-        self.course = Course(spec.get("policy", {"kind": "fixed"}), self.maximum, len(case.prompt))
+        longest = min(case.context_limit, len(case.prompt) + case.max_new_tokens)
+        policy = spec.get("policy", {"kind": "fixed"})
+        self.course = Course(policy, self.maximum, len(case.prompt), longest - len(case.prompt))
         cut = dict(spec.get("truncation") or {"kind": "tail"})
         self.kind, self.limit = cut["kind"], engine.context_limit
         self.stride = int(cut.get("stride", max(1, self.limit // 4)))
@@ -160,7 +179,7 @@ class DraftGuesser:
     def propose(self, context: Sequence[int], k: int, chance: Chance | None, round: int) -> Guess:
         start = self._window(len(context))
         guess = Guess([], None if chance is None else [])
-        if start is None:
+        if start is None or self.course.declines():
             return guess
         seen = list(context[start:])
         while len(guess.tokens) < k:

@@ -10,7 +10,7 @@ import pytest
 from draftgate.arms.errors import ArmError
 from draftgate.arms.policies import policy_of
 from draftgate.gates.proofs.guessers import Course
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.arms_kit import Kit, every_outcome, scripted, table
 
@@ -115,6 +115,30 @@ def test_sure_rows_go_on_and_unsure_ones_end_the_block() -> None:
     assert course.requested() == 4 and course.go_on(1, 0.9, 0.99, 0.0)  # a new round starts afresh
     never = policy_of(COSTS | {"sharpness": 1.0, "prior": 0.0, "explore": 0}, 4).open()
     assert never.requested() == 0  # where nothing pays, nothing is drafted
+
+
+@given(st.integers(0, 600), st.integers(0, 200), st.floats(0, 1), st.floats(0.001, 0.2))
+def test_a_prompt_that_costs_more_than_it_saves_is_not_read_and_the_auditor_agrees(
+    prompt: int, new: int, prior: float, reading: float
+) -> None:
+    spec = COSTS | {"prior": prior, "reading": reading}
+    course, audited = policy_of(spec, 4).open(prompt, new), Course(spec, 4, prompt, new)
+    longest = max(sum(prior**i for i in range(k + 1)) / (COSTS["verify"][k] + 0.2 * k) for k in range(5))
+    saved = new * (1 - 1 / longest) - reading * prompt
+    assume(abs(saved) > 1e-6)
+    assert course.declined == audited.declines() == (saved < 0)
+    if course.declined:
+        assert [course.requested() for _ in range(40)] == [audited.requested() for _ in range(40)] == [0] * 40
+
+
+def test_a_declined_request_costs_the_draft_nothing() -> None:
+    kit = Kit(policy={**COSTS, "verify": COSTS["verify"][:4], "reading": 0.5, "prior": 0.5})
+    request = kit.request(tuple(range(1, 4)) * 8, 12)
+    completion = kit.neural().generate(request)
+    assert completion.tokens == kit.alone().generate(request).tokens
+    assert kit.draft_engine.calls == 0 and all(r.proposed == 0 for r in completion.rounds)
+    short = kit.neural().generate(kit.request((1,), 12))
+    assert any(r.proposed for r in short.rounds), "a short prompt is read"
 
 
 def test_two_requests_share_nothing() -> None:
