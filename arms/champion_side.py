@@ -16,10 +16,13 @@ from .round import RoundAborted
 
 
 class ChampionSide:
-    """Implements `round.Verification`. The history in ``state`` includes the pending token and any forced ones."""
+    """Implements `round.Verification`. The history in ``state`` includes the pending token and any forced ones.
 
-    def __init__(self, engine: Engine, cache: Cache, state: ChainState, hidden: bool = False) -> None:
-        self.engine, self.cache, self.state, self.wants_hidden = engine, cache, state, hidden
+    layers: as `Proposer.state_layers`.
+    """
+
+    def __init__(self, engine: Engine, cache: Cache, state: ChainState, layers: Sequence[int] | None = None) -> None:
+        self.engine, self.cache, self.state, self.state_layers = engine, cache, state, layers
         self.calls = 0
         """Forward calls, prefill excluded."""
         self.forward_ns = 0
@@ -54,8 +57,8 @@ class ChampionSide:
     def _forward(self, tokens: Sequence[int], rows: Rows) -> tuple[Logits, Hidden | None]:
         assert self.tx is not None
         try:
-            if self.wants_hidden:
-                return self.engine.verify_with_hidden(self.tx, tokens, rows)
+            if self.state_layers is not None:
+                return self.engine.verify_with_hidden(self.tx, tokens, rows, self.state_layers)
             return self.engine.verify_linear(self.tx, tokens, rows), None
         except NonFinite as error:
             raise RoundAborted("target_numeric", str(error)) from error

@@ -27,8 +27,6 @@ from .round import Proposal
 class FeatureDraft(NeuralDraft):
     """Proposer of one request; everything that is not about feeding is `NeuralDraft`'s."""
 
-    wants_hidden = True
-
     def __init__(
         self,
         engine: FeatureEngine,
@@ -42,8 +40,9 @@ class FeatureDraft(NeuralDraft):
         ids = np.asarray(engine.output_ids, np.int64)
         super().__init__(cast(Engine, engine), chain, policy, truncation, prompt, stop_ids, longest, ids)
         self.drafting = engine
-        self.states: npt.NDArray[np.float32] = np.empty((longest + 1, engine.hidden_width), np.float32)
-        """The champion's states by place, [places, d]; pages become real as they are written."""
+        self.state_layers = None if self.course.declined else engine.inner_layers
+        self.states: npt.NDArray[np.float32] = np.empty((longest + 1, engine.state_width), np.float32)
+        """The champion's states by place; pages become real as they are written."""
         self.seen = 0
         """Places of `states` filled."""
         self._estimate: Hidden | None = None
@@ -53,7 +52,7 @@ class FeatureDraft(NeuralDraft):
         self.seen += len(hidden)
 
     def prefill(self, prompt: Sequence[int]) -> None:
-        if self.truncation.start(len(prompt), self.maximum) is not None:  # else it will propose nothing
+        if not self.course.declined and self.truncation.start(len(prompt), self.maximum) is not None:
             self._feed_pairs(prompt, len(prompt) - 2)
 
     def _feed_pairs(self, context: Sequence[int], end: int) -> None:

@@ -15,7 +15,7 @@ class Hybrid:
 
     def __init__(self, lookup: SuffixLookup, draft: Proposer) -> None:
         self.lookup, self.draft = lookup, draft
-        self.wants_hidden = draft.wants_hidden
+        self.state_layers = draft.state_layers
         self.copying = False
         """The next round belongs to the lookup."""
 

@@ -10,7 +10,7 @@ from .proposer import Hidden
 class ModelFree:
     """A `proposer.Proposer` but for `prefill`, `propose`, `fingerprint` and `twin`, which are its subclasses' own."""
 
-    wants_hidden = False
+    state_layers: Sequence[int] | None = None
     calls = 0
     forward_ns = 0
 

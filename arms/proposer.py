@@ -12,15 +12,15 @@ from .draws import Draws
 from .round import Proposal
 
 Hidden = npt.NDArray[np.float32]
-"""float32 [n, d]: the champion's hidden states of n consumed tokens, before its head."""
+"""float32 [n, (1 + inner layers) * d]: the champion's hidden states of n consumed tokens (`verify_with_hidden`)."""
 
 
 class Proposer(Protocol):
     """State of one request. How many tokens it proposes is a stopping time: whether to draw the next may depend on what
     was drawn, on its own rows and on earlier rounds, never on the next draw itself or on this round's champion rows."""
 
-    wants_hidden: bool
-    """The champion's hidden states are to be passed to `observe`."""
+    state_layers: Sequence[int] | None
+    """The champion's states are to be passed to `observe`, those of these inner layers too; None for no states."""
 
     @property
     def calls(self) -> int:
@@ -50,7 +50,7 @@ class Proposer(Protocol):
         """The round is over; ``context`` is authoritative. Called after every round, proposals or none."""
 
     def observe(self, tokens: Sequence[int], hidden: Hidden) -> None:
-        """Tokens the champion has consumed for good, in order, with their hidden states; when `wants_hidden`."""
+        """Tokens the champion has consumed for good, in order, with the states that `state_layers` wants."""
 
     def abandon(self) -> None:
         """Roll back the round's provisional state."""
@@ -61,7 +61,7 @@ class Proposer(Protocol):
     def twin(self, context: Sequence[int], hidden: Hidden | None = None) -> Proposer:
         """A fresh proposer in the state this one should be in after ``context``, its caches fed anew as far.
 
-        ``hidden``: the champion's states of what it has consumed, computed anew, when `wants_hidden`.
+        ``hidden``: the champion's states of what it has consumed, computed anew, as `state_layers` wants them.
         """
 
     def close(self) -> None: ...

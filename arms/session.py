@@ -87,7 +87,7 @@ class Session:
         self.cache = champion.engine.new_cache(max(self.capacity, 1))
         self.state = champion.chain.open(request.prompt)
         self.side = ChampionSide(
-            champion.engine, self.cache, self.state, hidden=proposer is not None and proposer.wants_hidden
+            champion.engine, self.cache, self.state, None if proposer is None else proposer.state_layers
         )
         self.stops = StopWatcher(request.stop, champion.decoder)
         self.emitted: list[int] = []
@@ -327,14 +327,15 @@ class Session:
     def twin(self) -> Session:
         """A fresh session fed the same authoritative tokens; its fingerprint must equal this one's. Close it."""
         twin = Session(self.champion, self.request, self.rounds, None, self.draws_of, None, self.probe_rate)
-        twin.side.wants_hidden = self.side.wants_hidden
+        twin.side.state_layers = self.side.state_layers
         for token in self.emitted:
             twin.state.push(token)
             twin.stops.ends(token)
         twin.emitted = list(self.emitted)
         tokens = self.context[: self.cache.length]
         states = [twin.side.feed(tokens[begin : begin + CHUNK]) for begin in range(0, len(tokens), CHUNK)]
-        hidden = np.concatenate([s for s in states if s is not None]) if self.side.wants_hidden and states else None
+        known = [s for s in states if s is not None]
+        hidden = np.concatenate(known) if known else None
         if self.proposer is not None:
             twin.proposer = self.proposer.twin(self.context, hidden)
         return twin

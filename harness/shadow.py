@@ -119,7 +119,8 @@ class _Shown:
 
     def __init__(self, engine: Any, proposer: Any, capacity: int) -> None:
         self.engine, self.proposer = engine, proposer
-        self.cache = engine.new_cache(min(capacity, engine.context_limit)) if proposer.wants_hidden else None
+        self.layers = proposer.state_layers
+        self.cache = None if self.layers is None else engine.new_cache(min(capacity, engine.context_limit))
 
     def upto(self, tokens: Sequence[int]) -> None:
         """Show every token the proposer has not seen yet."""
@@ -129,7 +130,7 @@ class _Shown:
         for begin in range(0, len(lacking), CHUNK):
             part = lacking[begin : begin + CHUNK]
             tx = self.cache.begin()
-            _, hidden = self.engine.verify_with_hidden(tx, part, "none")
+            _, hidden = self.engine.verify_with_hidden(tx, part, "none", self.layers)
             tx.commit_prefix(len(part))
             self.proposer.observe(part, hidden)
 

@@ -36,6 +36,7 @@ class Engine:
         rows: int,
         logits: npt.NDArray[np.float32],
         hidden: npt.NDArray[np.float32],
+        layers: Sequence[int] = ...,
     ) -> bool: ...
     def forward_features(
         self,

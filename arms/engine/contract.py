@@ -116,9 +116,13 @@ class Engine(Protocol):
         """
 
     def verify_with_hidden(
-        self, tx: Transaction, tokens: Sequence[int], rows: Rows = "all"
+        self, tx: Transaction, tokens: Sequence[int], rows: Rows = "all", layers: Sequence[int] = ()
     ) -> tuple[Logits, npt.NDArray[np.float32]]:
-        """As verify_linear, and the hidden states before the head, after the output norm: float32 [len(tokens), d]."""
+        """As verify_linear, and the hidden states: float32 [len(tokens), (1 + len(layers)) * d].
+
+        First d: the state before the head, after the output norm; then the sums that leave each of ``layers`` (from 0),
+        not normed. Raises ValueError for a layer the model does not have.
+        """
 
     def verify_batch(self, items: Sequence[tuple[Transaction, Sequence[int]]], rows: Rows = "all") -> list[Logits]:
         """verify_linear over several sequences, each with its own cache, in one pass over the weights."""

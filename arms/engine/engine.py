@@ -201,9 +201,9 @@ class NativeEngine:
         return self._forward([(tx, tokens)], rows, False)[0]
 
     def verify_with_hidden(
-        self, tx: NativeTransaction, tokens: Sequence[int], rows: Rows = "all"
+        self, tx: NativeTransaction, tokens: Sequence[int], rows: Rows = "all", layers: Sequence[int] = ()
     ) -> tuple[Logits, Hidden]:
-        return self._forward([(tx, tokens)], rows, True)
+        return self._forward([(tx, tokens)], rows, True, layers)
 
     def verify_batch(
         self, items: Sequence[tuple[NativeTransaction, Sequence[int]]], rows: Rows = "all"
@@ -211,16 +211,27 @@ class NativeEngine:
         return self.verify_batch_with_hidden(items, rows, hidden=False)[0]
 
     def verify_batch_with_hidden(
-        self, items: Sequence[tuple[NativeTransaction, Sequence[int]]], rows: Rows = "all", hidden: bool = True
+        self,
+        items: Sequence[tuple[NativeTransaction, Sequence[int]]],
+        rows: Rows = "all",
+        hidden: bool = True,
+        layers: Sequence[int] = (),
     ) -> tuple[list[Logits], list[Hidden]]:
-        """`verify_batch`, and the hidden states of every token of each item (an empty list when not asked for)."""
-        logits, states = self._forward(items, rows, hidden)
+        """`verify_batch`, and the hidden states of every token of each item (an empty list when not asked for).
+
+        ``layers`` as in `verify_with_hidden`.
+        """
+        logits, states = self._forward(items, rows, hidden, layers)
         counts = [len(tokens) for _, tokens in items]
         taken = counts if rows == "all" else [1 if rows == "last" else 0] * len(counts)
         return _split(logits, taken), _split(states, counts) if hidden else []
 
     def _forward(
-        self, items: Sequence[tuple[NativeTransaction, Sequence[int]]], rows: Rows, hidden: bool
+        self,
+        items: Sequence[tuple[NativeTransaction, Sequence[int]]],
+        rows: Rows,
+        hidden: bool,
+        layers: Sequence[int] = (),
     ) -> tuple[Logits, Hidden]:
         segments, total = [], 0
         for tx, tokens in items:
@@ -231,8 +242,8 @@ class NativeEngine:
             raise CacheMisuse("one transaction twice in a call")
         wanted = {"all": total, "last": len(items), "none": 0}[rows]
         logits = _native.rows(wanted, self.sizes.outputs)
-        states = np.empty((total if hidden else 0, self.hidden_width), np.float32)
-        if items and not self.native.forward(segments, ROW_CODES[rows], logits, states):
+        states = np.empty((total if hidden else 0, (1 + len(layers)) * self.hidden_width), np.float32)
+        if items and not self.native.forward(segments, ROW_CODES[rows], logits, states, layers):
             self.non_finite = True
             for tx, _ in items:
                 tx.failed = True

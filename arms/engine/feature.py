@@ -1,8 +1,10 @@
 """A feature draft as an engine: one decoder layer on its champion's hidden states, its head some of the champion's.
 
 Place x of its cache holds what was made of the pair (state of token x, token x + 1); the row that comes out predicts
-token x + 2. The file (`arms/distill/export.py`) holds the layer and the list of head rows; embedding and head stay in
-the champion's file, to whose hash the draft is bound.
+token x + 2. The state is the champion's last one and, in a draft with `inner_layers`, those of some layers before it
+(after EAGLE-3, arXiv:2503.01840); the draft's own estimates stand for the last one alone. The file
+(`arms/distill/export.py`) holds the layer and the list of head rows; embedding and head stay in the champion's file,
+to whose hash the draft is bound.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import numpy.typing as npt
 
 from . import _native
 from .contract import CacheMisuse, Logits, NonFinite, Rows
-from .draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS
+from .draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS, HEAD_TYPE, INNER_LAYERS
 from .engine import ROW_CODES, Hidden, NativeEngine, NativeTransaction
 from .gguf import LOADABLE_TYPES, GgufFile
 from .hyperparameters import Hyperparameters, Keys, UnsupportedModel, output_ids
+from .requantise import FOUR_BITS, to_four_bits
 
 TENSORS = ("fusion.weight", "feature_norm.weight", "embedding_norm.weight", "output_norm.weight")
 
@@ -51,6 +54,16 @@ class FeatureEngine(NativeEngine):
         return cls(file, sizes, native, champion.identity.tokenizer_sha256)
 
     @cached_property
+    def inner_layers(self) -> tuple[int, ...]:
+        """Layers of the champion whose states it is fed beside the last one."""
+        return tuple(self.file.metadata.get(INNER_LAYERS, ()))
+
+    @property
+    def state_width(self) -> int:
+        """Of what `draft` takes for a state of the champion."""
+        return self.hidden_width * (1 + self.sizes.inner_states)
+
+    @cached_property
     def output_ids(self) -> list[int] | None:
         return output_ids(self.file, HEAD_ROWS, self.vocabulary)
 
@@ -59,7 +72,8 @@ class FeatureEngine(NativeEngine):
     ) -> tuple[Logits, Hidden]:
         """Append the pairs (features[i], tokens[i]); logits [n_rows, head rows] and the draft's own states [n, d].
 
-        features: float32 [n, d]. Raises CacheMisuse, ContextFull, NonFinite, ValueError as the contract's calls do.
+        features: float32 [n, d], estimates, or [n, state_width], the champion's. Raises CacheMisuse, ContextFull,
+        NonFinite, ValueError as the contract's calls do.
         """
         ids = self._checked(tx, tokens)
         given = np.ascontiguousarray(features, np.float32)
@@ -75,7 +89,11 @@ class FeatureEngine(NativeEngine):
         return logits, states
 
     def _forward(
-        self, items: Sequence[tuple[NativeTransaction, Sequence[int]]], rows: Rows, hidden: bool
+        self,
+        items: Sequence[tuple[NativeTransaction, Sequence[int]]],
+        rows: Rows,
+        hidden: bool,
+        layers: Sequence[int] = (),
     ) -> tuple[Logits, Hidden]:
         raise CacheMisuse("a feature draft sees its champion's states: step it with draft()")
 
@@ -113,8 +131,19 @@ def _sizes(file: GgufFile, champion: Hyperparameters) -> tuple[Hyperparameters, 
         context=min(keys.count("context_length"), champion.context),
         outputs=len(rows),
         feature=1,
+        inner_states=_inner_states(file, champion.layers),
     )
     return sizes, rows
+
+
+def _inner_states(file: GgufFile, layers: int) -> int:
+    named = file.metadata.get(INNER_LAYERS, [])
+    whole = isinstance(named, list) and all(type(layer) is int and 0 <= layer < layers for layer in named)
+    if not whole or named != sorted(set(named)):
+        raise UnsupportedModel(
+            f"{file.path}: {INNER_LAYERS} is {str(named)[:60]}, not ascending layers of a champion with {layers}"
+        )
+    return len(named)
 
 
 def _with_head(
@@ -123,12 +152,17 @@ def _with_head(
     """The draft's bytes with the chosen rows of the champion's head behind them, and where every tensor lies."""
     head = champion.tensors.get("output.weight") or champion.tensors["token_embd.weight"]
     whole = np.frombuffer(champion.data(head.name), np.uint8).reshape(head.shape[0], -1)
-    kept = whole[np.array(rows)]
+    kept, kind = whole[np.array(rows)], head.type
+    wanted = file.metadata.get(HEAD_TYPE)
+    if wanted not in (None, FOUR_BITS):
+        raise UnsupportedModel(f"{file.path}: {HEAD_TYPE} is {str(wanted)[:40]!r}; known: {FOUR_BITS}")
+    if wanted and not kind.startswith("Q4"):
+        kept, kind = to_four_bits(kept, kind, head.shape[-1]), FOUR_BITS
     own = np.frombuffer(file.map, np.uint8)
     pad = -len(own) % 64
     buffer = np.concatenate((own, np.zeros(pad, np.uint8), kept.ravel()))
     tensors = {
         name: (t.type, t.shape[0] if len(t.shape) > 1 else 1, t.shape[-1], t.offset) for name, t in file.tensors.items()
     }
-    tensors["output.weight"] = (head.type, len(rows), head.shape[-1], len(own) + pad)
+    tensors["output.weight"] = (kind, len(rows), head.shape[-1], len(own) + pad)
     return buffer, tensors

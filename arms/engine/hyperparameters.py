@@ -38,6 +38,8 @@ class Hyperparameters:
     """Rows of the head: the vocabulary, or the tokens a draft speaks."""
     feature: int = 0
     """1 for a draft that is fed its champion's hidden states."""
+    inner_states: int = 0
+    """Layers of the champion whose states such a draft is fed beside the last one."""
 
     def sizes(self) -> dict[str, float]:
         """What the native side wants."""

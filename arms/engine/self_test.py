@@ -30,6 +30,7 @@ _SIZES = {
     "epsilon": 1e-5,
     "outputs": 83.0,
     "feature": 0.0,
+    "inner_states": 0.0,
 }
 _BLOCKS = {"Q4_0": (18, (0,)), "Q4_1": (20, (0, 2)), "Q8_0": (34, (0,))}
 """Type -> bytes a block of 32, and where its half-precision numbers lie."""

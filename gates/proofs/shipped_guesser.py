@@ -47,7 +47,7 @@ class ShippedGuesser:
         self.maximum = int(self.proposer.maximum)
         self.engine = champion.engine
         self.cache = None
-        if self.proposer.wants_hidden:
+        if self.proposer.state_layers is not None:
             self.cache = self.engine.new_cache(len(trace.prompt) + trace.max_new_tokens + 1)
             self._show(trace.prompt[:-1])
         self.proposer.prefill(tuple(trace.prompt))
@@ -60,7 +60,7 @@ class ShippedGuesser:
         for begin in range(0, len(lacking), 64):
             part = lacking[begin : begin + 64]
             tx = self.cache.begin()
-            _, hidden = self.engine.verify_with_hidden(tx, part, "none")
+            _, hidden = self.engine.verify_with_hidden(tx, part, "none", self.proposer.state_layers)
             tx.commit_prefix(len(part))
             self.proposer.observe(part, hidden)
 

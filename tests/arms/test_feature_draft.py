@@ -29,12 +29,12 @@ ROWS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
 Pair = tuple[NativeEngine, FeatureEngine, Path, Path]
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+@pytest.fixture(scope="module", params=[[], [0, 1]], ids=["last state", "inner states too"])
+def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Pair:
     folder = tmp_path_factory.mktemp("feature")
     champion_path = write_model(folder / "champion.gguf", Shape(vocabulary=VOCABULARY, width=WIDTH, seed=3))
     champion = NativeEngine.load(champion_path, threads=1)
-    draft_path = write_feature_draft(folder / "draft.gguf", champion.file.sha256, WIDTH, ROWS)
+    draft_path = write_feature_draft(folder / "draft.gguf", champion.file.sha256, WIDTH, ROWS, inner=request.param)
     return champion, FeatureEngine.over(read_gguf(draft_path), champion), champion_path, draft_path
 
 
@@ -42,18 +42,23 @@ def tokens_of(n: int, seed: int = 0) -> list[int]:
     return [int(t) for t in np.random.default_rng(seed).integers(0, VOCABULARY, n)]
 
 
-def states_of(champion: NativeEngine, tokens: list[int]) -> Any:
-    return champion.verify_with_hidden(champion.new_cache(len(tokens)).begin(), tokens, "none")[1]
+def states_of(champion: NativeEngine, draft: FeatureEngine, tokens: list[int]) -> Any:
+    tx = champion.new_cache(len(tokens)).begin()
+    return champion.verify_with_hidden(tx, tokens, "none", draft.inner_layers)[1]
 
 
 def test_a_step_is_the_float64_reference_s(pair: Pair) -> None:
     champion, draft, champion_path, draft_path = pair
     tokens = tokens_of(20)
-    states = states_of(champion, tokens)
+    states = states_of(champion, draft, tokens)
     logits, own = draft.draft(draft.new_cache(32).begin(), states[:-1], tokens[1:], "all")
     weights = Reference(champion_path).weights["token_embd.weight"]
     expected = reference_states(draft_path, states[:-1].astype(np.float64), weights[tokens[1:]])
     assert np.abs(own - expected).max() < 0.02 * np.abs(expected).max()
+    alone = draft.draft(draft.new_cache(32).begin(), states[:-1, :WIDTH], tokens[1:], "none")[1]  # as if its own
+    guessed = reference_states(draft_path, states[:-1, :WIDTH].astype(np.float64), weights[tokens[1:]])
+    assert np.abs(alone - guessed).max() < 0.02 * np.abs(guessed).max()
+    assert bool(np.abs(alone - own).max() > 0.1) == bool(draft.inner_layers)
     rows = expected @ weights[ROWS].T
     assert logits.shape == (19, len(ROWS)) and np.abs(logits - rows).max() < 0.03 * np.abs(rows).max()
 
@@ -61,7 +66,7 @@ def test_a_step_is_the_float64_reference_s(pair: Pair) -> None:
 def test_bits_do_not_depend_on_how_the_pairs_are_split(pair: Pair) -> None:
     champion, draft, _, _ = pair
     tokens = tokens_of(40, 1)
-    states = states_of(champion, tokens)
+    states = states_of(champion, draft, tokens)
     whole = draft.draft(draft.new_cache(64).begin(), states[:-1], tokens[1:], "all")[0]
     tx = draft.new_cache(64).begin()
     cuts = [0, 1, 3, 20, 39]
@@ -149,3 +154,32 @@ def test_a_malformed_draft_is_refused_by_name(
     path = write_feature_draft(tmp_path / "bad.gguf", pair[0].file.sha256, width, rows)
     with pytest.raises(UnsupportedModel, match=problem):
         FeatureEngine.over(read_gguf(path), pair[0])
+
+
+@pytest.mark.parametrize("inner", [[1, 0], [0, 0], [2], list(range(40))])
+def test_inner_layers_that_the_champion_does_not_have_are_refused(pair: Pair, tmp_path: Path, inner: list[int]) -> None:
+    path = write_feature_draft(tmp_path / "bad.gguf", pair[0].file.sha256, WIDTH, ROWS, inner=inner)
+    with pytest.raises(UnsupportedModel, match="not ascending layers of a champion with 2"):
+        FeatureEngine.over(read_gguf(path), pair[0])
+
+
+def test_a_head_in_four_bits_gives_nearly_the_same_logits_and_other_types_are_refused(
+    pair: Pair, tmp_path: Path
+) -> None:
+    champion = NativeEngine.load(
+        write_model(tmp_path / "eight.gguf", Shape(vocabulary=VOCABULARY, width=WIDTH, embedding_type="Q8_0", seed=3))
+    )
+
+    def draft_of(kind: str | None) -> FeatureEngine:
+        path = tmp_path / f"{kind}.gguf"
+        write_feature_draft(path, champion.file.sha256, WIDTH, ROWS, head_type=kind)
+        return FeatureEngine.over(read_gguf(path), champion)
+
+    whole, four = draft_of(None), draft_of("Q4_1")
+    tokens = tokens_of(20)
+    states = states_of(champion, whole, tokens)
+    found = [d.draft(d.new_cache(32).begin(), states[:-1], tokens[1:], "all") for d in (whole, four)]
+    assert found[0][1].tobytes() == found[1][1].tobytes(), "the head alone differs"
+    assert 0 < np.abs(found[0][0] - found[1][0]).max() / np.abs(found[0][0]).max() < 0.1
+    with pytest.raises(UnsupportedModel, match="head_type is 'Q2_K'"):
+        draft_of("Q2_K")

@@ -8,7 +8,14 @@ from typing import Any
 import gguf
 import numpy as np
 import numpy.typing as npt
-from draftgate.arms.engine.draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS, TOKENIZER_SHA256
+from draftgate.arms.engine.draft_keys import (
+    CHAMPION_SHA256,
+    FEATURE_ARCHITECTURE,
+    HEAD_ROWS,
+    HEAD_TYPE,
+    INNER_LAYERS,
+    TOKENIZER_SHA256,
+)
 
 Array = npt.NDArray[Any]
 
@@ -21,6 +28,8 @@ def write_feature_draft(
     heads: int = 4,
     seed: int = 0,
     tokenizer_sha256: str | None = None,
+    inner: list[int] | None = None,
+    head_type: str | None = None,
 ) -> Path:
     rng = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(str(path), FEATURE_ARCHITECTURE)
@@ -35,16 +44,23 @@ def write_feature_draft(
     if tokenizer_sha256 is not None:
         writer.add_string(TOKENIZER_SHA256, tokenizer_sha256)
     writer.add_array(HEAD_ROWS, rows)
+    if inner:
+        writer.add_array(INNER_LAYERS, inner)
+    if head_type:
+        writer.add_string(HEAD_TYPE, head_type)
     key = width // 2
     shapes = {
         "fusion": (width, 2 * width), "blk.0.attn_q": (width, width), "blk.0.attn_k": (key, width),
         "blk.0.attn_v": (key, width), "blk.0.attn_output": (width, width), "blk.0.ffn_gate": (2 * width, width),
         "blk.0.ffn_up": (2 * width, width), "blk.0.ffn_down": (width, 2 * width),
     }  # fmt: skip
+    if inner:
+        shapes["fusion_inner"] = (width, (2 + len(inner)) * width)
     for name, shape in shapes.items():
         values = (rng.normal(size=shape) * 1.5 / shape[1] ** 0.5).astype(np.float32)
         writer.add_tensor(f"{name}.weight", values)
-    for name in ("feature_norm", "embedding_norm", "output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+    inner_norms = [f"inner_norm.{i}" for i in range(len(inner or []))]
+    for name in ("feature_norm", "embedding_norm", "output_norm", "blk.0.attn_norm", "blk.0.ffn_norm", *inner_norms):
         writer.add_tensor(f"{name}.weight", (1 + 0.2 * rng.normal(size=width)).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -54,11 +70,14 @@ def write_feature_draft(
 
 
 def reference_states(path: Path, features: Array, embeddings: Array) -> Array:
-    """States [n, d] of the draft over the pairs (features[i], embeddings[i]), all from place 0."""
+    """States [n, d] of the draft over the pairs (features[i], embeddings[i]), all from place 0.
+
+    features: [n, d], estimates, or [n, (1 + inner) d], the champion's.
+    """
     reader = gguf.GGUFReader(str(path))
     w = {t.name: np.array(t.data, np.float64).reshape([int(n) for n in reversed(t.shape)]) for t in reader.tensors}
     heads = int(reader.fields[f"{FEATURE_ARCHITECTURE}.attention.head_count"].contents())
-    n, d = features.shape
+    n, d = embeddings.shape
     dims, kv = d // heads, heads // 2
 
     def norm(name: str, x: Array) -> Array:
@@ -71,7 +90,10 @@ def reference_states(path: Path, features: Array, embeddings: Array) -> Array:
         out[..., 1::2] = x[..., 0::2] * np.sin(angle) + x[..., 1::2] * np.cos(angle)
         return out
 
-    x = np.concatenate((norm("feature_norm", features), norm("embedding_norm", embeddings)), 1) @ w["fusion.weight"].T
+    first, *inner = np.split(features, features.shape[1] // d, 1)
+    middle = [norm(f"inner_norm.{i}", state) for i, state in enumerate(inner)]
+    parts = (norm("feature_norm", first), *middle, norm("embedding_norm", embeddings))
+    x = np.concatenate(parts, 1) @ w["fusion_inner.weight" if inner else "fusion.weight"].T
     h = norm("blk.0.attn_norm", x)
     q = turned((h @ w["blk.0.attn_q.weight"].T).reshape(n, heads, dims))
     k = turned((h @ w["blk.0.attn_k.weight"].T).reshape(n, kv, dims)).repeat(2, 1)

@@ -28,6 +28,7 @@ struct Chunk {
   std::vector<Span> spans;
   std::vector<int32_t> tokens;     // of each column
   std::vector<const float*> features;  // of each column, in a feature draft
+  bool inner = false;              // the features hold inner states too
   std::vector<size_t> positions;   // of each column
   std::vector<KeyValues*> caches;  // of each column
   std::vector<size_t> wanted;      // columns whose logits are asked for
@@ -37,7 +38,7 @@ struct Chunk {
   size_t columns() const { return tokens.size(); }
 };
 
-// Cuts segments into chunks of at most kMaxColumns columns, in order. `width` of features, where there are any.
-std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows, size_t width);
+// Cuts segments into chunks of at most kMaxColumns columns, in order.
+std::vector<Chunk> cut(const std::vector<Segment>& segments, Rows rows);
 
 }  // namespace draftgate

@@ -17,7 +17,9 @@ struct Segment {
   size_t start;
   const int32_t* tokens;
   size_t count;
-  const float* features = nullptr;  // [count][width], of a feature draft: the champion's states
+  const float* features = nullptr;  // [count][feature_width], of a feature draft: states that precede the tokens
+  size_t feature_width = 0;
+  bool inner = false;  // the features are the champion's, those of inner layers behind the last one
 };
 
 enum class Rows { all, last, none };
@@ -33,9 +35,11 @@ class Engine {
   size_t scratch_bytes() const { return workspace_.pages.bytes(); }
 
   // Appends every segment's tokens to its cache. logits [rows wanted, segment after segment][vocabulary];
-  // hidden, unless null, [all tokens][width]: states after the output norm. False when NaN or infinity was met.
+  // hidden, unless null, [all tokens][1 + layers.size()][width]: states after the output norm, and the sums that leave
+  // those layers. False when NaN or infinity was met.
   // Throws std::invalid_argument for tokens, caches or positions that do not fit.
-  bool forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden);
+  bool forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden,
+               const std::vector<size_t>& layers = {});
 
  private:
   void check(const std::vector<Segment>& segments) const;

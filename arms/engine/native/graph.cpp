@@ -12,9 +12,10 @@ namespace {
 // One thread's view of the pass over one chunk.
 class Pass {
  public:
-  Pass(const Model& model, const Kernels& kernels, Pool& pool, Workspace& space, const Chunk& chunk, size_t thread)
+  Pass(const Model& model, const Kernels& kernels, Pool& pool, Workspace& space, const Chunk& chunk,
+       const std::vector<size_t>& layers, size_t thread)
       : model_(model), sizes_(model.sizes), kernels_(kernels), pool_(pool), space_(space), own_(space.own[thread]),
-        chunk_(chunk), thread_(thread), threads_(pool.size()),
+        chunk_(chunk), layers_(layers), thread_(thread), threads_(pool.size()),
         apart_(threads_ > 1 && count() >= kApartColumns * threads_),
         columns_(apart_ ? share_of_columns() : Range{0, count()}) {}
 
@@ -35,6 +36,7 @@ class Pass {
       product(layer.output, attended(), space_.residual, space_.residual_width, true);
       meet();
       feed_forward(layer);
+      if (hidden) inner_states(i, hidden);
     }
     if (hidden) hidden_states(hidden);
     if (!chunk_.wanted.empty()) head(logits);
@@ -64,18 +66,23 @@ class Pass {
     }
     pool_.barrier();
     if (!sizes_.feature) return;
-    product(model_.fusion, space_.fused, space_.residual, space_.residual_width, false);
+    product(chunk_.inner ? model_.fusion_inner : model_.fusion, fused(), space_.residual, space_.residual_width, false);
     meet();
   }
 
-  // [norm of the champion's state, norm of the token's embedding], the input of a feature draft's fusion.
+  const Inputs& fused() const { return chunk_.inner ? space_.fused_inner : space_.fused; }
+
+  // [norm of the state, norms of inner states where given, norm of the token's embedding]: the input of a fusion.
   void pair_with_feature(size_t c) {
-    float* pair = space_.fused.column(c);
+    float* part = fused().column(c);
+    const float* state = chunk_.features[c];
     float* raw = space_.residual + c * space_.residual_width;  // overwritten by the fusion
     model_.embed(size_t(chunk_.tokens[c]), raw);
-    kernels_.norm(chunk_.features[c], model_.feature_norm, sizes_.width, sizes_.epsilon, pair);
-    kernels_.norm(raw, model_.embedding_norm, sizes_.width, sizes_.epsilon, pair + sizes_.width);
-    quantise(space_.fused, c);
+    kernels_.norm(state, model_.feature_norm, sizes_.width, sizes_.epsilon, part);
+    for (size_t i = 0; chunk_.inner && i < sizes_.inner_states; ++i)
+      kernels_.norm(state += sizes_.width, model_.inner_norms[i], sizes_.width, sizes_.epsilon, part += sizes_.width);
+    kernels_.norm(raw, model_.embedding_norm, sizes_.width, sizes_.epsilon, part + sizes_.width);
+    quantise(fused(), c);
   }
 
   // Apart, each thread prepares its columns. Together, each prepares all for itself when they are few, or else its share.
@@ -195,9 +202,26 @@ class Pass {
   void hidden_states(float* hidden) {
     const Range mine = share_of_columns();
     for (size_t c = mine.first; c < mine.last; ++c) {
-      float* out = hidden + (chunk_.first_token + c) * sizes_.width;
+      float* out = state_of(hidden, c);
       kernels_.norm(space_.residual + c * space_.residual_width, model_.output_norm, sizes_.width, sizes_.epsilon, out);
       finite_ &= kernels_.finite(out, sizes_.width);
+    }
+  }
+
+  float* state_of(float* hidden, size_t c) const {
+    return hidden + (chunk_.first_token + c) * (1 + layers_.size()) * sizes_.width;
+  }
+
+  // The sums that leave a layer, where they are asked for. Nothing writes to them before the next barrier.
+  void inner_states(size_t layer, float* hidden) {
+    const Range mine = share_of_columns();
+    for (size_t j = 0; j < layers_.size(); ++j) {
+      if (layers_[j] != layer) continue;
+      for (size_t c = mine.first; c < mine.last; ++c) {
+        float* out = state_of(hidden, c) + (1 + j) * sizes_.width;
+        std::memcpy(out, space_.residual + c * space_.residual_width, sizes_.width * sizeof(float));
+        finite_ &= kernels_.finite(out, sizes_.width);
+      }
     }
   }
 
@@ -226,6 +250,7 @@ class Pass {
   Workspace& space_;
   Own& own_;
   const Chunk& chunk_;
+  const std::vector<size_t>& layers_;  // whose states are asked for
   const size_t thread_, threads_;
   const bool apart_;     // each thread takes its own columns through the layers; otherwise rows of weights are shared
   const Range columns_;  // this thread's: all of them when not apart
@@ -255,14 +280,15 @@ void Engine::check(const std::vector<Segment>& segments) const {
   }
 }
 
-bool Engine::forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden) {
+bool Engine::forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden,
+                     const std::vector<size_t>& layers) {
   check(segments);
-  const std::vector<Chunk> chunks = cut(segments, rows, model_.sizes.width);
+  const std::vector<Chunk> chunks = cut(segments, rows);
   std::atomic<bool> finite{true};
   pool_.with([&](Pool& pool) {
     pool.run([&](size_t thread) {
       for (const Chunk& chunk : chunks) {
-        Pass pass(model_, kernels_, pool, workspace_, chunk, thread);
+        Pass pass(model_, kernels_, pool, workspace_, chunk, layers, thread);
         pass.run(logits, hidden);
         if (!pass.finite()) finite = false;
         pool.barrier();

@@ -165,6 +165,8 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
   if (champion && (sizes.width % kBlock != 0 || champion->sizes.width != sizes.width ||
                    champion->sizes.vocabulary != sizes.vocabulary))
     throw std::invalid_argument("the feature draft's width or vocabulary is not its champion's");
+  if (sizes.inner_states > (champion ? champion->sizes.layers : 0))
+    throw std::invalid_argument("more inner states than the champion has layers");
   Loader loader(file, file_bytes, sources);
   Model model;
   model.sizes = sizes;
@@ -173,6 +175,8 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
   const bool tied = !loader.has("output.weight");
   if (tied && sizes.outputs != sizes.vocabulary) throw std::invalid_argument("a tied head has the whole vocabulary");
   if (champion) model.fusion = loader.plan("fusion.weight", sizes.width, 2 * sizes.width);
+  const bool inner = sizes.inner_states > 0;
+  if (inner) model.fusion_inner = loader.plan("fusion_inner.weight", sizes.width, (2 + sizes.inner_states) * sizes.width);
 
   // In the order a call reads them, so that running ahead of one matrix runs into the next.
   for (size_t i = 0; i < sizes.layers; ++i) {
@@ -191,6 +195,7 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
   model.weights = Pages(loader.total());
   uint8_t* arena = model.weights.data();
   if (champion) loader.place(model.fusion, arena);
+  if (inner) loader.place(model.fusion_inner, arena);
   for (Layer& layer : model.layers) each_matrix(layer, [&](Matrix& m) { loader.place(m, arena); });
   loader.place(model.head, arena);
   if (champion)
@@ -202,7 +207,7 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
   loader.pack(release, pool);
 
   const size_t padded = round_up(sizes.width, kBlock);
-  model.vectors = Pages((2 * sizes.layers + 3) * padded * sizeof(float));
+  model.vectors = Pages((2 * sizes.layers + 3 + sizes.inner_states) * padded * sizeof(float));
   float* next = reinterpret_cast<float*>(model.vectors.data());
   const auto vector = [&](const std::string& name) {
     float* mine = next;
@@ -218,6 +223,8 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
   if (champion) {
     model.feature_norm = vector("feature_norm.weight");
     model.embedding_norm = vector("embedding_norm.weight");
+    for (size_t i = 0; i < sizes.inner_states; ++i)
+      model.inner_norms.push_back(vector("inner_norm." + std::to_string(i) + ".weight"));
   }
 
   std::vector<float> factors;

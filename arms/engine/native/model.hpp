@@ -17,6 +17,7 @@ struct Sizes {
   size_t rope_dims = 0;
   size_t outputs = 0;    // rows of the head; fewer than the vocabulary in drafts that speak part of it
   bool feature = false;  // hidden states of a champion come in beside the tokens
+  size_t inner_states = 0;  // of a feature draft: states of inner layers that come in beside the last one
   double rope_base = 10000.0, rope_scale = 1.0;  // rope_scale multiplies positions
   float epsilon = 1e-5f;
 
@@ -41,10 +42,13 @@ struct Model {
   std::vector<Layer> layers;
   const float* output_norm = nullptr;
   Matrix embedding, head;  // the same matrix when tied
-  // Of a feature draft: it sees fusion([norm of the champion's state, norm of the token's embedding]).
+  // Of a feature draft: it sees fusion([norm of the state, norm of the token's embedding]) where the state is its own
+  // estimate, and fusion_inner([norm of the state, norms of the inner layers' states, norm of the embedding]) where the
+  // states are the champion's.
   const float* feature_norm = nullptr;
   const float* embedding_norm = nullptr;
-  Matrix fusion;
+  std::vector<const float*> inner_norms;
+  Matrix fusion, fusion_inner;
   Rope rope;
   Pages weights, vectors;
 

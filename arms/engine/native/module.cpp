@@ -52,6 +52,7 @@ Sizes read_sizes(const std::map<std::string, double>& values) {
   s.epsilon = float(number(values, "epsilon"));
   s.outputs = count(values, "outputs");
   s.feature = count(values, "feature") != 0;
+  s.inner_states = count(values, "inner_states");
   return s;
 }
 
@@ -70,23 +71,26 @@ void make_engine(Engine* self, Bytes file, const std::map<std::string, double>& 
   new (self) Engine(std::move(model), kernels, threads);
 }
 
-bool run(Engine& self, const std::vector<Segment>& list, size_t tokens, int rows, Floats logits, Floats hidden) {
+bool run(Engine& self, const std::vector<Segment>& list, size_t tokens, int rows, Floats logits, Floats hidden,
+         const std::vector<size_t>& layers) {
   if (rows < 0 || rows > 2) throw std::invalid_argument("rows must be 0 (all), 1 (last) or 2 (none)");
   const size_t wanted = rows == 0 ? tokens : rows == 1 ? list.size() : 0;
   const Sizes& s = self.model().sizes;
   if (logits.shape(0) != wanted || logits.shape(1) != s.outputs)
     throw std::invalid_argument("the array for logits has another shape");
   const bool with_hidden = hidden.shape(0) != 0;
-  if (with_hidden && (hidden.shape(0) != tokens || hidden.shape(1) != s.width))
+  for (size_t layer : layers)
+    if (layer >= s.layers) throw std::invalid_argument("the model has no layer " + std::to_string(layer));
+  if (with_hidden && (hidden.shape(0) != tokens || hidden.shape(1) != (1 + layers.size()) * s.width))
     throw std::invalid_argument("the array for hidden states has another shape");
   float* logits_data = logits.data();
   float* hidden_data = with_hidden ? hidden.data() : nullptr;
   nb::gil_scoped_release release;
-  return self.forward(list, Rows(rows), logits_data, hidden_data);
+  return self.forward(list, Rows(rows), logits_data, hidden_data, layers);
 }
 
 bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Tokens>>& segments, int rows, Floats logits,
-             Floats hidden) {
+             Floats hidden, const std::vector<size_t>& layers) {
   std::vector<Segment> list;
   size_t tokens = 0;
   for (const auto& [cache, start, ids] : segments) {
@@ -94,14 +98,17 @@ bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Toke
     list.push_back({cache, start, ids.data(), ids.size()});
     tokens += ids.size();
   }
-  return run(self, list, tokens, rows, logits, hidden);
+  return run(self, list, tokens, rows, logits, hidden, layers);
 }
 
 bool forward_features(Engine& self, KeyValues& cache, size_t start, Tokens ids, Features features, int rows, Floats logits,
                       Floats hidden) {
-  if (features.shape(0) != ids.size() || features.shape(1) != self.model().sizes.width)
+  const Sizes& s = self.model().sizes;
+  const size_t width = features.shape(1), all = (1 + s.inner_states) * s.width;
+  if (features.shape(0) != ids.size() || (width != s.width && width != all))
     throw std::invalid_argument("the array of features has another shape");
-  return run(self, {{&cache, start, ids.data(), ids.size(), features.data()}}, ids.size(), rows, logits, hidden);
+  const Segment segment = {&cache, start, ids.data(), ids.size(), features.data(), width, s.inner_states > 0 && width == all};
+  return run(self, {segment}, ids.size(), rows, logits, hidden, {});
 }
 
 // An array [rows][width] of any content, whose memory is recycled when it is gone.
@@ -143,7 +150,8 @@ NB_MODULE(_native, m) {
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("weight_bytes", [](const Engine& self) { return self.model().bytes(); })
       .def_prop_ro("scratch_bytes", &Engine::scratch_bytes)
-      .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"))
+      .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"),
+           nb::arg("layers") = std::vector<size_t>{})
       .def("forward_features", &forward_features, nb::arg("cache"), nb::arg("start"), nb::arg("tokens"),
            nb::arg("features"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
 

@@ -71,7 +71,7 @@ struct Workspace {
   float* residual = nullptr;  // [column][width padded]
   size_t residual_width = 0;
   Inputs normed, attended, hidden;  // inputs of q k v gate up; of output; of down
-  Inputs fused;                     // of a feature draft's fusion
+  Inputs fused, fused_inner;        // of a feature draft's fusions
   float* qkv = nullptr;             // [column][q, k, v rows]
   size_t qkv_rows = 0;
   float* up = nullptr;      // [column][feed_forward padded]
@@ -110,6 +110,7 @@ struct Workspace {
     attended = from.inputs(kMaxColumns, s.query_rows());
     hidden = from.inputs(kMaxColumns, s.feed_forward);
     if (s.feature) fused = from.inputs(kMaxColumns, 2 * s.width);
+    if (s.inner_states) fused_inner = from.inputs(kMaxColumns, (2 + s.inner_states) * s.width);
     qkv = from.take<float>(kMaxColumns * qkv_rows);
     up = from.take<float>(kMaxColumns * hidden.stride);
     queries = from.take<float>(kMaxColumns * s.heads * head_width);

@@ -48,13 +48,16 @@ def some_tokens(count: int, vocabulary: int, seed: int = 0) -> list[int]:
 
 
 def run(engine: NativeEngine, tokens: Sequence[int], calls: Sequence[int]) -> tuple[np.ndarray, np.ndarray, str]:
-    """Logits, hidden states and the cache's fingerprint, with the tokens split into calls of these sizes (cycled)."""
+    """Logits, hidden states (the last, then what leaves the first and the last layer) and the cache's fingerprint.
+
+    calls: sizes of the calls that the tokens are split into, cycled.
+    """
     cache = engine.new_cache(len(tokens))
     tx = cache.begin()
     rows, states, done = [], [], 0
     for size in itertools.cycle(calls):
         piece = tokens[done : done + size]
-        logits, hidden = engine.verify_with_hidden(tx, piece)
+        logits, hidden = engine.verify_with_hidden(tx, piece, layers=(0, engine.sizes.layers - 1))
         rows.append(logits)
         states.append(hidden)
         done += len(piece)

@@ -188,8 +188,10 @@ class Reference:
         return np.einsum("hij,jhd->ihd", weights, v).reshape(n, -1)
 
     def forward(self, tokens: list[int]) -> tuple[Array, Array]:
-        """Logits [tokens, vocabulary] and hidden states after the output norm [tokens, width]."""
+        """Logits [tokens, vocabulary] and hidden states [tokens, 3 width]: after the output norm, and what leaves the
+        first and the last layer."""
         x = self.weights["token_embd.weight"][tokens]
+        left = []
         for i in range(self.layers):
             attended = self.attention(i, self.norm(f"blk.{i}.attn_norm.weight", x))
             x = x + self.product(f"blk.{i}.attn_output.weight", attended)
@@ -197,6 +199,7 @@ class Reference:
             gate = self.product(f"blk.{i}.ffn_gate.weight", h)
             up = self.product(f"blk.{i}.ffn_up.weight", h)
             x = x + self.product(f"blk.{i}.ffn_down.weight", gate / (1.0 + np.exp(-gate)) * up)
+            left.append(x)
         hidden = self.norm("output_norm.weight", x)
         head = "output.weight" if "output.weight" in self.weights else "token_embd.weight"
-        return self.product(head, hidden), hidden
+        return self.product(head, hidden), np.concatenate((hidden, left[0], left[-1]), axis=1)

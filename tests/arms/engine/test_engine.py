@@ -46,7 +46,7 @@ def test_rows_asked_for_are_rows_of_the_whole(engine: NativeEngine) -> None:
     tx.rollback()
     tx = cache.begin()
     none, states = engine.verify_with_hidden(tx, tokens, rows="none")
-    assert none.shape == (0, 97) and same_bits(states, hidden)
+    assert none.shape == (0, 97) and same_bits(states, hidden[:, :64])
 
 
 def test_what_is_rolled_back_or_cut_off_leaves_no_trace(engine: NativeEngine) -> None:
@@ -110,7 +110,8 @@ def test_a_batch_equals_its_sequences_alone(path: Path, threads: int) -> None:
         caches = [engine.new_cache() for _ in prompts]
         transactions = [cache.begin() for cache in caches]
         engine.verify_batch(list(zip(transactions, prompts, strict=True)), rows="none")
-        found, states = engine.verify_batch_with_hidden(list(zip(transactions, blocks, strict=True)), rows=rows)
+        items = list(zip(transactions, blocks, strict=True))
+        found, states = engine.verify_batch_with_hidden(items, rows=rows, layers=(0, engine.sizes.layers - 1))
         for i, block in enumerate(blocks):
             expected = alone[i][0][len(prompts[i]) :]
             expected = expected if rows == "all" else expected[-1:] if rows == "last" else expected[:0]
