@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..errors import ArmError
 from .corpus import load
 
 HELD_OUT = 128
@@ -30,7 +31,7 @@ class Batch:
     top_p: Tensor
     """float32 [S, T, K]: the champion's probabilities of top_ids; zeros where not an answer."""
     hidden: Tensor | None
-    """float32 [S, T, d]."""
+    """float32 [S, T, (1 + inner layers) * d]."""
 
 
 class Sequences:
@@ -38,7 +39,7 @@ class Sequences:
 
     def __init__(self, paths: list[Path], batch_tokens: int, hidden: bool, clean: list[int] | None = None) -> None:
         """``clean``: indices of the sequences that may be used; None for all."""
-        shards = [load(path) for path in paths]
+        shards = [load(path, hidden=False) for path in paths]
         self.ids = np.concatenate([s.ids for s in shards])
         self.lengths = np.concatenate([s.lengths for s in shards])
         self.prompts = np.concatenate([s.prompts for s in shards])
@@ -46,8 +47,7 @@ class Sequences:
         self.top_log_p = np.concatenate([s.top_log_p for s in shards])
         temperature = np.concatenate([s.temperature for s in shards])
         self.seconds = sum(s.seconds for s in shards)
-        parts = [s.hidden for s in shards if s.hidden is not None] if hidden else []
-        self.hidden = np.concatenate(parts) if parts else None
+        self.hidden = _states(paths, len(self.ids)) if hidden else None
         self.starts = np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
         answers = self.lengths - self.prompts
         self.answer_starts = np.concatenate(([0], np.cumsum(answers)[:-1]))
@@ -113,6 +113,22 @@ class Sequences:
         states = None if hidden is None else torch.from_numpy(hidden)
         whole = [torch.from_numpy(array) for array in (ids, answer, top_ids, top_p)]
         return Batch(whole[0], whole[1], whole[2], whole[3], states)
+
+
+def _states(paths: list[Path], tokens: int) -> npt.NDArray[np.float16]:
+    """The states of all shards, copied one shard at a time: they are most of the memory."""
+    whole, start = np.empty((0, 0), np.float16), 0
+    for path in paths:
+        part = load(path).hidden
+        if part is None or (start and part.shape[1] != whole.shape[1]):
+            raise ArmError(
+                f"{path} keeps no hidden states, or of other layers; delete the corpus and run distill again"
+            )
+        if not start:
+            whole = np.empty((tokens, part.shape[1]), np.float16)
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
 
 
 class Labels:

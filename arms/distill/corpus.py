@@ -4,8 +4,8 @@ hidden states, in resumable shards.
 A shard is one `.npz`: ``ids`` int32 [N] (prompt and answer of every sequence, end to end), ``lengths`` and ``prompts``
 int32 [S] (tokens of a sequence and of its prompt), ``temperature`` float32 [S], ``kind`` str [S], ``top_ids`` int32 and
 ``top_log_p`` float16 [A, K] (the champion's distribution for every answer token, before temperature, in order),
-``seconds`` the time the shard took, and, where asked for, ``hidden`` float16 [N, d] (after the output norm, of the
-token at the same place).
+``seconds`` the time the shard took, and, where asked for, ``hidden`` float16
+[N, (1 + inner layers) * d] (`verify_with_hidden`, of the token at the same place).
 """
 
 from __future__ import annotations
@@ -13,28 +13,24 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ...strata.files import replacing
 from ..errors import ArmError
 from .contamination import Filter
-from .prompts import TrainingPrompt, training_prompts
+from .generation import TOP, Progress, Start, generate
+from .prompts import TrainingPrompt
 
-TOP = 12
-COLUMNS = 32
-"""Sequences generated side by side: one pass over the weights serves them all."""
-CHUNK = 256
 MAX_PROMPT_TOKENS = 1536
-
-Progress = Callable[[int], None]
+MAX_CONVERSATION_TOKENS = 400
+"""Longer ones are not continued."""
 
 
 @dataclass(frozen=True)
@@ -62,109 +58,68 @@ class Shard:
         return int((self.lengths - self.prompts).sum())
 
 
-class _Slot:
-    """One running sequence."""
+@dataclass
+class Earlier:
+    """What shards before this one hold, as material for prompts."""
 
-    def __init__(self, model: Any, prompt: TrainingPrompt, ids: list[int], amount: Amount, hidden: bool) -> None:
-        self.prompt, self.ids, self.prompt_tokens = prompt, ids, len(ids)
-        self.cache = model.engine.new_cache(len(ids) + amount.max_new_tokens + 1)
-        self.rng = np.random.default_rng(prompt.seed)
-        self.top_ids: list[npt.NDArray[np.int32]] = []
-        self.top_log_p: list[npt.NDArray[np.float16]] = []
-        self.hidden: list[npt.NDArray[np.float16]] = []
-        for start in range(0, len(ids) - 1, CHUNK):
-            chunk = ids[start : min(start + CHUNK, len(ids) - 1)]
-            tx = self.cache.begin()
-            states = model.engine.verify_with_hidden(tx, chunk, rows="none")[1]
-            tx.commit_prefix(len(chunk))
-            if hidden:
-                self.hidden.append(states.astype(np.float16))
+    texts: list[str]
+    """Answers long enough to be a source."""
+    conversations: list[list[int]]
+    """Whole sequences that ended with the champion's stop token, as ids."""
 
-    def choose(self, top_ids: npt.NDArray[np.int32], top_log_p: npt.NDArray[np.float32]) -> int:
-        """The next token from the champion's K best; keeps their probabilities."""
-        self.top_ids.append(top_ids)
-        self.top_log_p.append(top_log_p.astype(np.float16))
-        if self.prompt.temperature == 0.0:
-            return int(top_ids[0])
-        weights = np.exp((top_log_p - top_log_p[0]).astype(np.float64) / self.prompt.temperature)
-        return int(top_ids[self.rng.choice(TOP, p=weights / weights.sum())])
+    def add(self, model: Any, shard: Shard) -> None:
+        self.texts.extend(answers(model, shard))
+        stops, start = set(model.tokenizer.stop_ids), 0
+        for length in shard.lengths.tolist():
+            ids = shard.ids[start : start + length].tolist()
+            start += length
+            if ids[-1] in stops and length <= MAX_CONVERSATION_TOKENS:
+                self.conversations.append(ids)
 
 
-def best(rows: list[npt.NDArray[np.float32]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """The K most probable tokens of every row and their log-probabilities: int32 and float32 [B, K], best first."""
-    logits = torch.from_numpy(np.concatenate(rows))
-    values, ids = logits.topk(TOP)
-    return ids.int().numpy(), (values - logits.logsumexp(-1, keepdim=True)).numpy()
+class Prompts(Protocol):
+    """A set of training prompts."""
+
+    def __call__(self, model: Any, seed: int, earlier: Earlier, count: int) -> Iterator[TrainingPrompt]:
+        """Prompts for a shard of ``count`` sequences: more than those, as some may be dropped."""
 
 
-def generate(
-    model: Any, prompts: Iterator[TrainingPrompt], amount: Amount, hidden: bool, progress: Progress
-) -> Iterator[_Slot]:
-    """Finished sequences, in the order they were started."""
-    stops = set(model.tokenizer.stop_ids)
-    waiting = islice(_encoded(model, prompts, amount), amount.shard_sequences)
-    running: list[_Slot] = []
-    finished: dict[int, _Slot] = {}
-    order: list[int] = []
-    while True:
-        while len(running) < COLUMNS:
-            started = next(waiting, None)
-            if started is None:
-                break
-            slot = _Slot(model, *started, amount, hidden)
-            running.append(slot)
-            order.append(id(slot))
-        if not running:
-            break
-        transactions = [slot.cache.begin() for slot in running]
-        items = [(tx, slot.ids[-1:]) for tx, slot in zip(transactions, running, strict=True)]
-        rows, states = model.engine.verify_batch_with_hidden(items, hidden=hidden)
-        for slot, state in zip(running, states, strict=False):
-            slot.hidden.append(state.astype(np.float16))
-        still: list[_Slot] = []
-        for slot, tx, ids, log_p in zip(running, transactions, *best(rows), strict=True):
-            tx.commit_prefix(1)
-            token = slot.choose(ids, log_p)
-            slot.ids.append(token)
-            if token in stops or len(slot.ids) - slot.prompt_tokens >= amount.max_new_tokens:
-                slot.cache.close()
-                finished[id(slot)] = slot
-            else:
-                still.append(slot)
-        progress(len(running))
-        running = still
-    for key in order:
-        yield finished[key]
-
-
-def _encoded(
-    model: Any, prompts: Iterator[TrainingPrompt], amount: Amount
-) -> Iterator[tuple[TrainingPrompt, list[int]]]:
+def _starts(model: Any, prompts: Iterator[TrainingPrompt], amount: Amount) -> Iterator[tuple[TrainingPrompt, Start]]:
     longest = min(MAX_PROMPT_TOKENS, model.engine.context_limit - amount.max_new_tokens - 1)
     for prompt in prompts:
-        ids = model.encode_chat([{"role": "user", "content": prompt.text}])
+        message = [{"role": "user", "content": prompt.text}]
+        ids = [*prompt.before, *model.encode_turn(message)] if prompt.before else model.encode_chat(message)
         if len(ids) <= longest:
-            yield prompt, ids
+            yield prompt, Start(ids, prompt.temperature, prompt.seed, amount.max_new_tokens)
 
 
 def build(
-    model: Any, folder: Path, amount: Amount, seed: int, contamination: Filter, hidden: bool, progress: Progress
+    model: Any,
+    folder: Path,
+    amount: Amount,
+    seed: int,
+    prompts: Prompts,
+    contamination: Filter,
+    layers: Sequence[int] | None,
+    progress: Progress,
 ) -> list[Path]:
     """Shards with at least the answer tokens asked for under ``folder``; whole shards already there are kept.
 
+    ``layers``: inner layers whose states are kept beside the last one; None for no states.
     Raises ArmError when a prompt overlaps the strata, or the disk is too small for the corpus.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _require_room(folder, amount.tokens, model.engine.hidden_width if hidden else 0)
+    _require_room(folder, amount.tokens, 0 if layers is None else model.engine.hidden_width * (1 + len(layers)))
     paths: list[Path] = []
-    sources: list[str] = []
+    earlier = Earlier([], [])
     have = 0
     while have < amount.tokens:
         path = folder / f"shard-{len(paths):04d}.npz"
         if not path.exists():
-            _write_shard(model, path, amount, seed + len(paths), sources, contamination, hidden, progress)
-        shard = load(path)
-        sources.extend(answers(model, shard))
+            stream = prompts(model, seed + len(paths), earlier, amount.shard_sequences)
+            _write_shard(model, path, amount, contamination.keep(stream), layers, progress)
+        shard = load(path, hidden=False)
+        earlier.add(model, shard)
         have += shard.answer_tokens
         paths.append(path)
     return paths
@@ -174,45 +129,49 @@ def _write_shard(
     model: Any,
     path: Path,
     amount: Amount,
-    seed: int,
-    sources: list[str],
-    contamination: Filter,
-    hidden: bool,
+    prompts: Iterator[TrainingPrompt],
+    layers: Sequence[int] | None,
     progress: Progress,
 ) -> None:
     began = time.monotonic()
-    clean = contamination.keep(training_prompts(seed, list(sources)))
-    slots = list(generate(model, clean, amount, hidden, progress))
+    chosen: list[TrainingPrompt] = []
+
+    def starts() -> Iterator[Start]:
+        for prompt, start in islice(_starts(model, prompts, amount), amount.shard_sequences):
+            chosen.append(prompt)
+            yield start
+
+    done = list(generate(model, starts(), layers, progress))
     arrays: dict[str, npt.NDArray[Any]] = {
-        "ids": np.concatenate([np.array(s.ids, np.int32) for s in slots]),
-        "lengths": np.array([len(s.ids) for s in slots], np.int32),
-        "prompts": np.array([s.prompt_tokens for s in slots], np.int32),
-        "temperature": np.array([s.prompt.temperature for s in slots], np.float32),
-        "kind": np.array([s.prompt.kind for s in slots]),
-        "top_ids": np.concatenate([np.stack(s.top_ids) for s in slots]),
-        "top_log_p": np.concatenate([np.stack(s.top_log_p) for s in slots]),
+        "ids": np.concatenate([np.array(s.ids, np.int32) for s in done]),
+        "lengths": np.array([len(s.ids) for s in done], np.int32),
+        "prompts": np.array([len(s.start.ids) for s in done], np.int32),
+        "temperature": np.array([s.start.temperature for s in done], np.float32),
+        "kind": np.array([prompt.kind for prompt in chosen]),
+        "top_ids": np.concatenate([np.stack(s.top_ids) for s in done]),
+        "top_log_p": np.concatenate([np.stack(s.top_log_p) for s in done]),
     }
     arrays["seconds"] = np.array(time.monotonic() - began)
-    if hidden:
+    if layers is not None:
         # The last token of a sequence was never consumed and predicts nothing: zeros stand for its state.
-        end = np.zeros((1, model.engine.hidden_width), np.float16)
-        arrays["hidden"] = np.concatenate([part for s in slots for part in (*s.hidden, end)])
+        end = np.zeros((1, done[0].states[0].shape[1]), np.float16)
+        arrays["hidden"] = np.concatenate([part for s in done for part in (*s.states, end)])
     with replacing(path) as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
 
 
-def load(path: Path) -> Shard:
-    """One shard. Raises ArmError when the file is not a whole shard."""
+def load(path: Path, hidden: bool = True) -> Shard:
+    """One shard, without its states where they are not wanted. Raises ArmError when the file is not a whole shard."""
     try:
         with np.load(path, allow_pickle=False) as z:
-            hidden = z["hidden"] if "hidden" in z.files else None
+            states = z["hidden"] if hidden and "hidden" in z.files else None
             return Shard(
                 z["ids"],
                 z["lengths"],
                 z["prompts"],
                 z["top_ids"],
                 z["top_log_p"],
-                hidden,
+                states,
                 z["temperature"],
                 float(z["seconds"]),
             )
@@ -236,7 +195,7 @@ def texts(model: Any, paths: list[Path], special: bool = False) -> list[str]:
     """Every sequence of the corpus as text, prompt and answer; with ``special``, the marks of the turns too."""
     out = []
     for path in paths:
-        shard, start = load(path), 0
+        shard, start = load(path, hidden=False), 0
         for length in shard.lengths.tolist():
             out.append(model.tokenizer.decode(shard.ids[start : start + length].tolist(), special))
             start += length
@@ -244,11 +203,14 @@ def texts(model: Any, paths: list[Path], special: bool = False) -> list[str]:
 
 
 def sha256(paths: list[Path]) -> str:
-    """One hash over the shards' bytes in order."""
+    """One hash over what the shards hold, in order; how long they took to make is left out."""
     total = hashlib.sha256()
     for path in paths:
-        with open(path, "rb") as stream:
-            total.update(hashlib.file_digest(stream, "sha256").digest())
+        with np.load(path, allow_pickle=False) as shard:
+            for name in sorted(set(shard.files) - {"seconds"}):
+                array = np.ascontiguousarray(shard[name])
+                total.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+                total.update(array.data)
     return total.hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..engine.draft_keys import CHAMPION_SHA256, FEATURE_ARCHITECTURE, HEAD_ROWS, OUTPUT_ROWS, TOKENIZER_SHA256
+from ..engine.draft_keys import (
+    CHAMPION_SHA256,
+    FEATURE_ARCHITECTURE,
+    HEAD_ROWS,
+    HEAD_TYPE,
+    INNER_LAYERS,
+    OUTPUT_ROWS,
+    TOKENIZER_SHA256,
+)
 from .feature_model import FeatureDraft
 from .llama_model import Block, Llama
 
@@ -64,10 +72,11 @@ def write_feature(
     path: Path,
     module: FeatureDraft,
     rows: npt.NDArray[np.int64],
+    inner_layers: Sequence[int],
     champion_sha256: str,
     tokenizer_sha256: str,
     licence: str,
-    kind: Quantisation = Quantisation.Q8_0,
+    kind: Quantisation = Quantisation.Q4_1,
 ) -> None:
     """A feature draft: its own weights and the list of head rows; the head itself stays in the champion's file."""
     temporary = path.with_name(path.name + ".part")
@@ -76,9 +85,17 @@ def write_feature(
     writer.add_string(CHAMPION_SHA256, champion_sha256)
     writer.add_string(TOKENIZER_SHA256, tokenizer_sha256)
     writer.add_array(HEAD_ROWS, [int(r) for r in rows])
+    if kind == Quantisation.Q4_1:
+        writer.add_string(HEAD_TYPE, kind.name)
+    if inner_layers:
+        writer.add_array(INNER_LAYERS, [int(layer) for layer in inner_layers])
     _add(writer, "feature_norm.weight", module.feature_norm, kind)
     _add(writer, "embedding_norm.weight", module.embedding_norm, kind)
     _add(writer, "fusion.weight", module.fusion.weight, kind)
+    for index, weight in enumerate(module.inner_norms):
+        _add(writer, f"inner_norm.{index}.weight", weight, kind)
+    if module.fusion_inner is not None:
+        _add(writer, "fusion_inner.weight", module.fusion_inner.weight, kind)
     _add_block(writer, 0, module.block, kind)
     _add(writer, "output_norm.weight", module.output_norm, kind)
     _close(writer, temporary, path)

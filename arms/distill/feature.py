@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils import parametrize
 
+from . import four_bits
 from .batches import Batch, Labels, Sequences
 from .feature_model import FeatureDraft
 from .llama_model import norm
@@ -27,32 +29,31 @@ WARM_POSITIONS = 60_000
 def warm_start(module: FeatureDraft, data: Sequences, embedding: Tensor, head: Tensor, labels: Labels) -> float:
     """Start the fusion from the best linear guess of the next feature, and the output at the scale that fits it best.
 
-    Ridge regression of f_{x + 1} on [f_x, embedding of token x + 1]. A guess at the champion's own scale would be as
+    Ridge regression of f_{x + 1} on what the fusions see of x. A guess at the champion's own scale would be as
     sure as the champion and mostly wrong: a loss of 60 and hundreds of steps to unlearn. Returns the loss per token.
     """
-    inputs, targets, ids, p, seen = [], [], [], [], 0
+    states, tokens, targets, ids, p, seen = [], [], [], [], [], 0
     for batch in data.batches(np.random.default_rng(0)):
         assert batch.hidden is not None
         answer = batch.answer[:, 2:].clone()
         answer[:, -1] = False  # the last token's state was never computed
         embeddings = F.embedding(batch.ids[:, 1:-1], embedding)
-        epsilon = module.shape.epsilon
-        pair = (
-            norm(batch.hidden[:, :-2], module.feature_norm, epsilon),
-            norm(embeddings, module.embedding_norm, epsilon),
-        )
-        inputs.append(torch.cat(pair, -1)[answer])
-        targets.append(batch.hidden[:, 1:-1][answer])
+        states.append(batch.hidden[:, :-2][answer])
+        tokens.append(embeddings[answer])
+        targets.append(batch.hidden[:, 1:-1, : module.shape.width][answer])
         ids.append(batch.top_ids[:, 2:][answer])
         p.append(batch.top_p[:, 2:][answer])
-        seen += len(inputs[-1])
+        seen += len(targets[-1])
         if seen >= WARM_POSITIONS:
             break
-    x, y = torch.cat(inputs), torch.cat(targets) / module.output_norm
-    gram = x.T @ x
-    gram += 1e-2 * gram.diagonal().mean() * torch.eye(len(gram))
-    module.fusion.weight.copy_(torch.linalg.solve(gram, x.T @ y).T)
-    guess = norm(x[:4000] @ module.fusion.weight.T, module.output_norm, module.shape.epsilon)
+    known, following, y = torch.cat(states), torch.cat(tokens), torch.cat(targets) / module.output_norm
+    for layer, width in ((module.fusion, module.shape.width), (module.fusion_inner, known.shape[1])):
+        if layer is not None:
+            x = module.parts(known[:, :width], following)
+            gram = x.T @ x
+            gram += 1e-2 * gram.diagonal().mean() * torch.eye(len(gram))
+            layer.weight.copy_(torch.linalg.solve(gram, x.T @ y).T)
+    guess = norm(module.fuse(known[:4000], following[:4000]), module.output_norm, module.shape.epsilon)
     top_ids, top_p = torch.cat(ids)[:4000], torch.cat(p)[:4000]
     losses = [
         (float(labels.cross_entropy(scale / 10 * guess @ head.T, top_ids, top_p)), scale / 10) for scale in range(1, 11)
@@ -73,7 +74,8 @@ class FeatureTask:
     ) -> None:
         self._module, self.data, self.labels, self.steps = module, data, labels, steps
         self.embedding = embedding
-        self.head = head.bfloat16()
+        self.head = four_bits.rounded(head).bfloat16()  # as the engine keeps its rows
+        four_bits.prepare(module)
         self.noise = 0.05
 
     @property
@@ -99,13 +101,18 @@ class FeatureTask:
         return outputs, wanted, wanted.cumsum(1)[wanted] - 1
 
     def loss(self, batch: Batch, progress: float = 1.0) -> Tensor:
-        """The first half of the steps unrolls two deep, the rest as deep as asked: depth costs, and pays late."""
-        steps = self.steps if progress >= 0.5 else min(2, self.steps)
+        """The first half of the steps unrolls two deep, the rest as deep as asked: depth costs, and pays late.
+        From the middle on weights are those of the file, in four bits."""
+        late = progress >= 0.5
+        steps = self.steps if late else min(2, self.steps)
+        four_bits.activate(self.module, late)
         assert batch.hidden is not None
-        features = batch.hidden
         # The engine's states are quantised and, from step 1 on, the draft's own: a little noise stands for both.
-        features = features + torch.empty_like(features).uniform_(-self.noise, self.noise) * features.std()
-        outputs, wanted, age = self._unroll(batch, features, steps)
+        features = batch.hidden
+        last = features[..., : self.module.shape.width]
+        last += torch.empty_like(last).uniform_(-self.noise, self.noise) * last.std()
+        with parametrize.cached():
+            outputs, wanted, age = self._unroll(batch, features, steps)
         answer, top_ids, top_p = batch.answer[:, 2:][wanted], batch.top_ids[:, 2:][wanted], batch.top_p[:, 2:][wanted]
         total = torch.zeros(())
         for step, out in enumerate(outputs):
@@ -121,10 +128,12 @@ class FeatureTask:
     def evaluate(self) -> dict[str, Any]:
         """Rounds along held-out greedy answers."""
         self.module.eval()
+        four_bits.activate(self.module, True)
         rounds = Rounds()
         for batch in self.data.held_out_batches():
             assert batch.hidden is not None
-            outputs, wanted, age = self._unroll(batch, batch.hidden, DRAFTED)
+            with parametrize.cached():
+                outputs, wanted, age = self._unroll(batch, batch.hidden, DRAFTED)
             answer, best = batch.answer[:, 2:], batch.top_ids[:, 2:, 0]
             hits = []
             for step, out in enumerate(outputs):

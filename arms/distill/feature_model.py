@@ -2,6 +2,8 @@
 
 Input at position x: the champion's hidden state f_x (after its output norm) and the embedding of token x + 1; output:
 an estimate of f_{x + 1}, whose product with rows of the champion's own head gives the distribution of token x + 2.
+States of inner layers may come in beside f_x (after EAGLE-3, arXiv:2503.01840): the last one is made to tell the next
+token, and layers before it know more of what follows. Where the draft goes on from its own estimate there are none.
 Unrolled training (as HASS, arXiv:2408.15766): in step j the query at x sees true features up to x − j and the draft's
 own estimates after that, exactly what it will see when it drafts.
 """
@@ -26,6 +28,8 @@ class FeatureShape:
     context: int
     rope_base: float
     epsilon: float
+    inner: int = 0
+    """Inner layers whose states come in."""
 
     def block(self) -> LlamaShape:
         return LlamaShape(
@@ -34,7 +38,8 @@ class FeatureShape:
 
 
 class FeatureDraft(nn.Module):
-    """Parameters: two input norms, a fusion of [feature, embedding], one block, the output norm."""
+    """Parameters: input norms, a fusion of [estimate, embedding] and, with inner states, one of [state, inner states,
+    embedding], one block, the output norm."""
 
     def __init__(self, shape: FeatureShape, output_norm: Tensor) -> None:
         super().__init__()
@@ -43,6 +48,8 @@ class FeatureDraft(nn.Module):
         self.feature_norm = nn.Parameter(torch.ones(d))
         self.embedding_norm = nn.Parameter(torch.ones(d))
         self.fusion = nn.Linear(2 * d, d, bias=False)
+        self.inner_norms = nn.ParameterList(torch.ones(d) for _ in range(shape.inner))
+        self.fusion_inner = nn.Linear((2 + shape.inner) * d, d, bias=False) if shape.inner else None
         self.block = Block(shape.block())
         self.output_norm = nn.Parameter(output_norm.clone())
         cos, sin = rotary_tables(shape.context, d // shape.heads, shape.rope_base)
@@ -55,16 +62,24 @@ class FeatureDraft(nn.Module):
                                (self.block.gate, 0.03), (self.block.up, 0.03), (self.block.down, 0.01)):  # fmt: skip
                 nn.init.normal_(layer.weight, std=std)
 
-    def fuse(self, features: Tensor, embeddings: Tensor) -> Tensor:
-        e = self.shape.epsilon
-        pair = (norm(features, self.feature_norm, e), norm(embeddings, self.embedding_norm, e))
-        fused: Tensor = self.fusion(torch.cat(pair, -1))
+    def parts(self, states: Tensor, embeddings: Tensor) -> Tensor:
+        """The normed inputs of a fusion side by side: [..., 2 d] of estimates [..., d], or [..., (2 + inner) d] of the
+        champion's states [..., (1 + inner) d]."""
+        e, each = self.shape.epsilon, torch.split(states, self.shape.width, -1)
+        inner = [norm(state, weight, e) for state, weight in zip(each[1:], self.inner_norms, strict=False)]
+        return torch.cat((norm(each[0], self.feature_norm, e), *inner, norm(embeddings, self.embedding_norm, e)), -1)
+
+    def fuse(self, states: Tensor, embeddings: Tensor) -> Tensor:
+        whole = self.fusion_inner is not None and states.shape[-1] > self.shape.width
+        layer = self.fusion_inner if whole and self.fusion_inner is not None else self.fusion
+        fused: Tensor = layer(self.parts(states, embeddings))
         return fused
 
     def unroll(self, features: Tensor, embeddings: Tensor, steps: int, wanted: Tensor) -> list[Tensor]:
         """Estimates of every step at the positions wanted, each [M, d] in row-major order of ``wanted``.
 
-        features: [B, T, d], the champion's; embeddings: [B, T, d] of the tokens one to the right; wanted: bool [B, T].
+        features: [B, T, (1 + inner) d], the champion's; embeddings: [B, T, d] of the tokens one to the right; wanted:
+        bool [B, T].
         Step j at x estimates f_{x + 1} from true features up to x − j. Where a row's wanted positions begin, its first
         j estimates of step j lack the draft's own features before them: leave them out of loss and figures.
         Positions not wanted (prompts, padding) cost no query and no feed-forward, only their keys and values.
@@ -73,7 +88,6 @@ class FeatureDraft(nn.Module):
         column = places % wanted.shape[1]
         follows = torch.zeros_like(places, dtype=torch.bool)
         follows[1:] = (places[1:] == places[:-1] + 1) & (column[1:] > 0)
-        true = features.flatten(0, 1)[places]
         tokens = embeddings.flatten(0, 1)[places]
         whole = self.fuse(features, embeddings)
         causal = torch.ones(wanted.shape[1], wanted.shape[1], dtype=torch.bool).tril()
@@ -82,12 +96,12 @@ class FeatureDraft(nn.Module):
         outputs: list[Tensor] = []
         for step in range(steps):
             if step == 0:
-                x = whole.flatten(0, 1)[places]
+                x = first = whole.flatten(0, 1)[places]
                 k, v = self._keys_values(whole.flatten(0, 1), torch.arange(wanted.shape[1]).repeat(wanted.shape[0]))
             else:
                 last = outputs[-1]
                 shifted = torch.cat((last[:1], last[:-1]))
-                x = self.fuse(torch.where(follows[:, None], shifted, true.to(shifted.dtype)), tokens)
+                x = torch.where(follows[:, None], self.fuse(shifted, tokens), first)
                 k, v = (self._spread(part, places, wanted) for part in self._keys_values(x, column))
             keys.append(self._heads(k, wanted))
             values.append(self._heads(v, wanted))

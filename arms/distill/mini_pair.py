@@ -12,6 +12,7 @@ from .contamination import Filter
 from .fit import Report
 from .mini import MiniRecipe, train_champion
 from .pipeline import Recipe, distill, make_receipt
+from .prompts import prompt_set_sha256, template_prompts
 from .receipt import TrainingReceipt, write
 
 
@@ -31,15 +32,19 @@ def train_pair(
     champion_path, draft_path = out / "mini-champion.gguf", out / "mini-draft.gguf"
     filter_ = Filter.shipped()
     amount = corpus.Amount(recipe.tokens)
-    paths = corpus.build(teacher, work / "corpus", amount, recipe.seed, filter_, False, lambda n: None)
+    paths = corpus.build(teacher, work / "corpus", amount, recipe.seed, template_prompts, filter_, None, lambda n: None)
     fitted = train_champion(teacher, paths, recipe, champion_path, work, licence, report)
     champion = load_model(champion_path, threads=threads)
     data = Sequences(paths, 1024, hidden=False)
-    first = make_receipt(champion_path, "champion", teacher, data, paths, filter_, fitted, licence, asdict(recipe))
+    first = make_receipt(
+        champion_path, "champion", teacher, data, paths, prompt_set_sha256(), filter_, fitted, licence, asdict(recipe)
+    )
     write(champion_path, first)
     draft = Recipe(
         kind="independent",
         tokens=recipe.draft_tokens,
+        shard_sequences=256,
+        prompts="templates",
         passes=recipe.draft_passes,
         rows=champion.engine.vocabulary,
         width=recipe.draft_width,

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 KINDS: dict[str, tuple[str, ...]] = {
     "chat": (
@@ -167,6 +168,8 @@ class TrainingPrompt:
     text: str
     temperature: float
     seed: int
+    before: tuple[int, ...] = ()
+    """Ids of the conversation that this message goes on with, ended by a stop token."""
 
 
 def topics() -> list[str]:
@@ -196,6 +199,11 @@ def training_prompts(seed: int, texts: Sequence[str]) -> Iterator[TrainingPrompt
             values["document"] = "\n\n".join(rng.choice(texts)[:1200] for _ in range(rng.randint(3, 6)))
         text = template.format(**values)
         yield TrainingPrompt(kind, text, rng.choice(TEMPERATURES), rng.getrandbits(63))
+
+
+def template_prompts(model: Any, seed: int, earlier: Any, count: int) -> Iterator[TrainingPrompt]:
+    """A `corpus.Prompts`: `training_prompts` on the answers of earlier shards."""
+    return training_prompts(seed, list(earlier.texts))
 
 
 def _noise(rng: random.Random) -> str:

@@ -59,9 +59,10 @@ def test_a_small_draft_is_trained_loaded_exact_and_documented(champion: Any, tmp
 def test_the_mini_champion_learns_turns_with_their_marks(champion: Any, tmp_path: Path) -> None:
     from draftgate.arms.distill import corpus, mini
     from draftgate.arms.distill.contamination import Filter
+    from draftgate.arms.distill.prompts import template_prompts
 
     amount = corpus.Amount(tokens=200, shard_sequences=16, max_new_tokens=64)
-    paths = corpus.build(champion, tmp_path, amount, 1, Filter.shipped(), False, lambda n: None)
+    paths = corpus.build(champion, tmp_path, amount, 1, template_prompts, Filter.shipped(), None, lambda n: None)
     texts = mini.conversations(champion, paths)
     assert all(t.startswith("<|im_start|>user\n") and "<|im_end|>\n<|im_start|>assistant\n" in t for t in texts)
     assert any(t.endswith("<|im_end|>") for t in texts)  # answers that ended by themselves show how to end
