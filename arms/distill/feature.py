@@ -108,7 +108,7 @@ class FeatureTask:
         four_bits.activate(self.module, late)
         assert batch.hidden is not None
         # The engine's states are quantised and, from step 1 on, the draft's own: a little noise stands for both.
-        features = batch.hidden
+        features = batch.hidden.clone()
         last = features[..., : self.module.shape.width]
         last += torch.empty_like(last).uniform_(-self.noise, self.noise) * last.std()
         with parametrize.cached():

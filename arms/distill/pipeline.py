@@ -41,7 +41,7 @@ class Recipe:
     shard_sequences: int = 512
     max_new_tokens: int = 192
     passes: float = 2.0
-    rows: int = 6144
+    rows: int = 8192
     """Output vocabulary of the draft; every other token gets p = 0."""
     unrolled: int = 4
     """Deepest step trained, from the middle of the fit on (feature)."""

@@ -11,35 +11,38 @@ import pytest
 pytestmark = pytest.mark.train
 
 
-def model(width: int = 32, context: int = 64) -> Any:
+def model(width: int = 32, context: int = 64, inner: int = 0) -> Any:
     import torch
     from draftgate.arms.distill.feature_model import FeatureDraft, FeatureShape
 
     torch.manual_seed(3)
-    return FeatureDraft(FeatureShape(width, 4, 2, 48, context, 1e4, 1e-5), torch.rand(width) + 0.5)
+    return FeatureDraft(FeatureShape(width, 4, 2, 48, context, 1e4, 1e-5, inner), torch.rand(width) + 0.5)
 
 
 def drafted(module: Any, features: Any, embeddings: Any, start: int, steps: int) -> list[Any]:
     """One sequence the way an engine drafts: true features up to ``start``, then its own estimates, one at a time."""
     import torch
+    from draftgate.arms.distill.llama_model import norm
 
-    inputs = features[: start + 1]
-    estimates = []
+    estimates: list[Any] = []
     for _ in range(steps):
-        length = len(inputs)
-        wanted = torch.zeros(1, length, dtype=torch.bool)
-        wanted[0, -1] = True
-        out = module.unroll(inputs[None], embeddings[None, :length], 1, wanted)[0][0]
-        estimates.append(out)
-        inputs = torch.cat((inputs, out[None]))
+        length = start + 1 + len(estimates)
+        fused = module.fuse(features[: start + 1], embeddings[: start + 1])
+        for at, estimate in enumerate(estimates):
+            own = module.fuse(estimate[None], embeddings[None, start + 1 + at])
+            fused = torch.cat((fused, own))
+        cos, sin = module.cos[:length], module.sin[:length]
+        out = module.block(fused[None], cos, sin)[0, -1]
+        estimates.append(norm(out, module.output_norm, 1e-5))
     return estimates
 
 
-def test_every_step_sees_true_features_and_then_its_own_as_in_drafting() -> None:
+@pytest.mark.parametrize("inner", [0, 2])
+def test_every_step_sees_true_features_and_then_its_own_as_in_drafting(inner: int) -> None:
     import torch
 
-    module, steps = model(), 4
-    features, embeddings = torch.randn(2, 20, 32), torch.randn(2, 20, 32)
+    module, steps = model(inner=inner), 4
+    features, embeddings = torch.randn(2, 20, (1 + inner) * 32), torch.randn(2, 20, 32)
     wanted = torch.zeros(2, 20, dtype=torch.bool)
     wanted[0, 6:18] = True
     wanted[1, 2:15] = True
