@@ -40,6 +40,14 @@ class Resampled(Estimate):
         low, high = (float(special.ndtr(self._moved(z))) for z in (special.ndtri(alpha), -special.ndtri(alpha)))
         return float(np.quantile(self.draws, low)), float(np.quantile(self.draws, high))
 
+    def tells(self, alpha: float) -> bool:
+        """Not where resampling gives its least or greatest value more often than ``alpha``, as it does from so few
+        clusters: a limit is then one of them and no quantile."""
+        if not self.usable:
+            return False
+        ends = self.draws[0], self.draws[-1]
+        return bool(ends[0] == ends[1] or all((self.draws == end).mean() < alpha for end in ends))
+
     def _moved(self, z: float) -> float:
         return self.bias + (self.bias + z) / (1 - self.acceleration * (self.bias + z))
 

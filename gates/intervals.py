@@ -55,6 +55,14 @@ class Estimate:
     def usable(self) -> bool:
         return math.isfinite(self.mean) and math.isfinite(self.variance) and self.df > 0
 
+    def tells(self, alpha: float) -> bool:
+        """Whether the limits at ``alpha`` are worth showing where they decide nothing.
+
+        Student's t of at most two degrees of freedom has no variance: from two prompts, limits of a ratio run from
+        nothing to billions and say only that the spread is not known.
+        """
+        return self.usable and (self.variance == 0 or self.df > 2)
+
     def _p(self, distance: float, side: int) -> float:
         if not self.usable:
             return 1.0

@@ -12,7 +12,7 @@ import numpy as np
 from ..harness.errors import IntegrityError
 from .check import Check
 from .evidence import Evidence, load_evidence
-from .multiverse import GATES, has_exclusions, multiverse
+from .multiverse import GATES, has_exclusions, multiverse, no_interval
 from .not_shown import not_shown
 from .plan_shape import misshapen
 from .registry import build_check, checks
@@ -93,7 +93,8 @@ def by_split(asked: list[Check], evidence: Evidence) -> list[dict[str, Any]]:
             if check.id in GATES:
                 found = check.answer(part)
                 lines.append({"split": name, "gate": check.id, "status": found.status, "estimate": found.estimate,
-                              "interval": found.interval, "n": found.n})  # fmt: skip
+                              "interval": found.interval, "no_interval": no_interval(found, part),
+                              "n": found.n})  # fmt: skip
     return lines
 
 

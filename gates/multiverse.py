@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..harness.wording import counted
 from .alternatives import METHODS
 from .check import Check
 from .evidence import Evidence
@@ -53,6 +54,17 @@ def multiverse(asked: Sequence[Check], evidence: Evidence, results: Sequence[Gat
             other = check.answer(world)
             lines.append({
                 "gate": check.id, "variant": name, "status": other.status, "estimate": other.estimate,
-                "interval": other.interval, "flips": other.status != before,
+                "interval": other.interval, "no_interval": no_interval(other, world), "flips": other.status != before,
             })  # fmt: skip
     return lines
+
+
+def no_interval(result: GateResult, evidence: Evidence) -> str:
+    """From what no interval of an estimate could be made: ``one block``, ``2 prompts``. Empty where there is one."""
+    if result.interval is not None or result.estimate is None:
+        return ""
+    if evidence.method == Evidence.method and int((evidence.plan.get("schedule") or {}).get("blocks") or 0) < 2:
+        return "one block"
+    lines = result.per_stratum or result.details.get("by_prompt_tokens") or ()
+    n = next((int(line["n"]) for line in lines if line.get("estimate") == result.estimate), result.n)
+    return counted(n, "prompt")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..harness.wording import counted
 from .holm import holm
 from .intervals import FLOOR_PROMPTS, Estimate
 
@@ -55,7 +56,7 @@ class Claim:
 def floor_problem(estimate: Estimate, floor: int = FLOOR_PROMPTS) -> str:
     """Below 12 prompts, or with one block, nothing is decided."""
     if estimate.n < floor:
-        return f"{estimate.n} prompts; an interval needs at least {floor}"
+        return f"{counted(estimate.n, 'prompt')}; an interval needs at least {floor}"
     if estimate.blocks < 2:
         return "one block; block effects cannot be seen"
     return "" if estimate.usable else "no usable estimate"
@@ -70,7 +71,8 @@ def decide(claims: Sequence[Claim], alpha: float) -> tuple[Outcome, list[Line]]:
     for c in claims:
         numbers = c.estimate.usable
         limits = c.estimate.limits(alpha) if numbers else (math.nan, math.nan)
-        shown = sorted(c.show(x) for x in limits) if numbers else None
+        told = numbers and (not c.blocked or c.estimate.tells(alpha))
+        shown = sorted(c.show(x) for x in limits) if told else None
         status: Outcome = "inconclusive"
         if c.blocked:
             reason = c.blocked

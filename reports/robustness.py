@@ -9,7 +9,7 @@ from typing import Any
 from ..gates.result import Verdict
 from ..harness.canonical import digest_value
 from .explain import STATUS_WORDS, SYMBOLS
-from .numbers import interval, quantity
+from .numbers import NONE, interval, quantity
 from .records import RunRecords
 
 OUTCOMES = ("GO", "INCONCLUSIVE", "NO-GO", "INVALID")
@@ -92,9 +92,11 @@ def rows(extra: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 def _line(row: Mapping[str, Any], what: str, units: Mapping[str, str], mark: str) -> Line:
     gate, status = str(row.get("gate", "")), str(row.get("status", ""))
     unit = units.get(gate, "")
+    limits = interval(row.get("interval"), unit)
+    if limits == NONE and row.get("no_interval"):
+        limits = f"not estimable from {row['no_interval']}"
     return Line(gate, what, status, SYMBOLS.get(status, "–"), STATUS_WORDS.get(status, status),
-    quantity(row.get("estimate"), unit),
-                interval(row.get("interval"), unit), mark)  # fmt: skip
+                quantity(row.get("estimate"), unit), limits, mark)  # fmt: skip
 
 
 def _card(verdict: Verdict) -> Card | None:

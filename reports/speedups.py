@@ -39,5 +39,5 @@ def speed_cells(records: RunRecords, arm: str) -> Mapping[str, Cell]:
 
 
 def _cell(found: Estimate, alpha: float) -> Cell:
-    low, high = found.limits(alpha)
+    low, high = found.limits(alpha) if found.tells(alpha) else (math.nan, math.nan)
     return Cell(math.exp(-found.mean), math.exp(-high), math.exp(-low), found.n)

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from draftgate.gates.alternatives import METHODS, alternative
 from draftgate.gates.intervals import Estimate, estimate, hall, hall_inverse, spread
+from draftgate.gates.three_way import Claim, decide, floor_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -127,3 +129,27 @@ def test_a_weighted_stratum_without_data_is_not_filled_in() -> None:
     found = estimate({"a": np.random.default_rng(0).normal(size=(40, 3)), "b": np.empty((0, 0))})
     assert math.isnan(found.overall.mean) and found.strata["a"].usable
     assert estimate({"a": np.ones((40, 3)), "b": np.empty((0, 0))}, {"a": 1.0, "b": 0.0}).overall.mean == 1.0
+
+
+def test_limits_are_shown_only_where_the_sample_bears_them() -> None:
+    """Two prompts in one block: limits of a ratio from nothing to billions. Twelve: an interval."""
+    rng = np.random.default_rng(3)
+    few, more = ({"a": rng.normal(0.2, 1.0, size=(n, 1))} for n in (2, 12))
+    for method in METHODS:
+        two, twelve = alternative(few, None, method).strata["a"], alternative(more, None, method).strata["a"]
+        assert not two.tells(0.025) and twelve.tells(0.025), method
+        told = decide([Claim("a", e, 0.0, blocked=floor_problem(e)) for e in (two, twelve)], 0.025)[1]
+        assert told[0].interval is None and told[0].estimate is not None and told[1].interval is not None
+    same = estimate({"a": np.full((2, 2), 0.5)}).strata["a"]
+    assert same.tells(0.025) and same.limits(0.025) == (0.5, 0.5)
+
+
+def test_a_claim_that_decides_keeps_its_interval_however_wide() -> None:
+    y = np.random.default_rng(1).normal(0, 1e-6, size=(20, 2)) + np.array([0.0, 0.1])
+    one = estimate({"a": y}).strata["a"]
+    assert one.df < 2 and not floor_problem(one)
+    assert decide([Claim("a", one, 10.0)], 0.025)[1][0].interval is not None
+
+
+def test_one_prompt_is_not_one_prompts() -> None:
+    assert floor_problem(estimate({"a": np.ones((1, 2))}).strata["a"]) == "1 prompt; an interval needs at least 12"

@@ -93,6 +93,21 @@ def test_a_gate_that_stumbles_over_another_analysis_is_told_so_and_the_verdict_s
     assert verdict.verdict == "GO" and said["bca interval"]["status"] == "invalid" and said["bca interval"]["flips"]
 
 
+@pytest.mark.parametrize(("prompts", "blocks"), [(2, 1), (2, 2), (12, 1)])
+def test_the_multiverse_says_from_what_it_could_make_no_interval(prompts: int, blocks: int) -> None:
+    verdict = judge_evidence(good_evidence(strata=("a", "b"), prompts=prompts, blocks=blocks))
+    lines = [line for line in verdict.extra["multiverse"] if line["gate"] == "no-regression"]
+    assert lines
+    for line in lines:
+        own = line["variant"].startswith(("equal", "weights"))
+        expected = "one block" if own and blocks == 1 else f"{prompts} prompts" if prompts == 2 else ""
+        if line["interval"] is None:
+            assert line["no_interval"] == expected
+        else:
+            assert line["no_interval"] == "" and line["interval"][1] < 1000
+    assert any(line["interval"] is None for line in lines) == (prompts == 2 or blocks == 1)
+
+
 MISSHAPEN = {
     "gates[0].params is not a mapping": {"gates": [{"id": "speedup", "params": [1]}]},
     "strata[1] is not a mapping": {"strata": [{"name": "a", "prompts": []}, 7]},
