@@ -21,6 +21,7 @@ from .schedule import Schedule, process_id
 from .tables import TABLES
 from .verify_private import private_problems
 from .verify_records import RecordCheck
+from .wording import counted
 
 MAX_PROBLEMS = 20
 """Of one kind; a directory that is wrong everywhere needs no longer list."""
@@ -117,7 +118,7 @@ class Verification:
         if self._bad(problems):
             return False
         self.report.complete = self.index.closed
-        self.report.checked.append(f"ledger: a chain of {count} records, beginning with the plan")
+        self.report.checked.append(f"ledger: a chain of {counted(count, 'record')}, beginning with the plan")
         return True
 
     def _head(self, reading: LedgerReading) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..harness.wording import counted
+
 NONE = "–"
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SECONDS = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"), (0.0, 1e9, "ns"))
@@ -61,4 +63,4 @@ def bound(direction: str, threshold: float | None, unit: str = "") -> str:
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
     """``1 prompt``, ``2 prompts``, ``no prompts``."""
-    return f"{'no' if n == 0 else f'{n:,}'} {noun if n == 1 else plural or noun + 's'}"
+    return f"no {plural or noun + 's'}" if n == 0 else counted(n, noun, plural)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ...harness.wording import counted
 from ..check import Check
 from ..evidence import Evidence
 from ..result import GateResult
@@ -33,7 +34,10 @@ class AuditCheck(Check):
         if n <= 0:
             return self.result("inconclusive", "the audits checked nothing", n=n, details=detail)
         return self.result(
-            "pass", f"{', '.join(dict.fromkeys(x for x, _ in found))}: {n} checks in order", n=n, details=detail
+            "pass",
+            f"{', '.join(dict.fromkeys(x for x, _ in found))}: {counted(n, 'check')} in order",
+            n=n,
+            details=detail,
         )
 
     def also_bad(self, evidence: Evidence) -> list[tuple[str, Mapping[str, Any]]]:
@@ -86,7 +90,9 @@ class Reliability(AuditCheck):
         failed = mine[(mine["failure"].fillna("") != "") | (mine["finish_reason"] == "error")]
         if failed.empty:
             return []
-        first = f"{len(failed)} of {len(mine)} requests failed, first {failed.iloc[0].get('failure') or 'error'}"
+        first = (
+            f"{len(failed)} of {counted(len(mine), 'request')} failed, first {failed.iloc[0].get('failure') or 'error'}"
+        )
         return [("requests", {"detail": {"reason": first}})]
 
 

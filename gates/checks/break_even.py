@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...harness.wording import counted
 from ..breakeven import FiellerSet, amortising_share, fieller, lengths_of
 from ..check import frozen
 from ..evidence import BASELINE, Evidence
@@ -89,7 +90,7 @@ def draft_loads(evidence: Evidence) -> Loads | str:
         once = cold.drop_duplicates(["unit", *(c for c in ("segment",) if c in cold)])["draft_load_ns"].astype(float)
         found = [x for x in once if math.isfinite(x) and x > 0]
     if len(found) < FEWEST_LOADS:
-        return f"{len(found)} cold loads of the draft; the cost of loading it needs at least {FEWEST_LOADS}"
+        return f"{counted(len(found), 'cold load')} of the draft; the cost of loading it needs at least {FEWEST_LOADS}"
     return Loads(np.array(found), np.array(start))
 
 

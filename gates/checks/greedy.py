@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...harness.wording import counted
 from ..check import Check, frozen
 from ..event_classes import event_classes
 from ..evidence import BASELINE, Evidence, warm
@@ -58,7 +59,11 @@ class ExactGreedy(Check):
             examples = mismatches(evidence, wrong)
             details["examples"] = examples
             said = describe(examples[0]) if examples else failed[0]
-            what = f"{len(wrong)} of {len(merged)} answers differ from champion-alone" if len(wrong) else failed[0]
+            what = (
+                f"{len(wrong)} of {counted(len(merged), 'answer')} differ from champion-alone"
+                if len(wrong)
+                else failed[0]
+            )
             return self.result("fail", f"{what}: {said}" if said != what else what, **common)
         other = _other_arm_differs(evidence)
         if other:
@@ -73,7 +78,8 @@ class ExactGreedy(Check):
                 **common,
             )
         reason = (
-            f"no mismatch in {len(merged)} answers to {prompts} prompts (95 % upper bound 3/n = {bound:.2%} of prompts)"
+            f"no mismatch in {counted(len(merged), 'answer')} to {counted(prompts, 'prompt')} (95 % upper bound 3/n = "
+            f"{bound:.2%} of prompts)"
         )
         return self.result("pass", reason, **common)
 
@@ -116,7 +122,7 @@ def _by_stratum(merged: pd.DataFrame) -> list[dict[str, Any]]:
                 "estimate": float(wrong),
                 "interval": None,
                 "n": prompts,
-                "reason": f"{wrong} of {len(rows)} answers differ",
+                "reason": f"{wrong} of {counted(len(rows), 'answer')} differ",
             }
         )
     return lines

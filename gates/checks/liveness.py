@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from ...harness.wording import counted
 from ..check import Check, frozen
 from ..evidence import Evidence
 from ..result import GateResult
@@ -28,8 +29,8 @@ class Liveness(Check):
         if share is None:
             return self.result("inconclusive", "nothing was proposed", threshold=floor, unit="share")
         if share < floor:
-            return self.result("fail", f"{share:.1%} of {proposed} proposals were accepted; a live draft has at least "
-                               f"{floor:.0%}", **common)  # fmt: skip
+            found = f"{share:.1%} of {counted(proposed, 'proposal')} were accepted"
+            return self.result("fail", f"{found}; a live draft has at least {floor:.0%}", **common)
         places = canary_counts(evidence)
         details = {"canaries": {where: dict(counts) for where, counts in places.items()}}
         if not {"start", "middle", "end"} <= set(places):

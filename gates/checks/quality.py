@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...harness.wording import counted
 from ..check import Check, frozen
 from ..evidence import BASELINE, Evidence, cluster_column, warm
 from ..intervals import estimate
@@ -44,7 +45,8 @@ class Quality(Check):
             if worse:
                 return self.result("inconclusive", f"{worse} equal answers were scored differently: a check is not "
                                    "deterministic", n=n, threshold=-margin, unit="0…1", details=details)  # fmt: skip
-            return self.result("pass", f"every answer equals champion-alone's, and so do {len(table)} task scores",
+            scores = counted(len(table), "task score")
+            return self.result("pass", f"every answer equals champion-alone's, and so do {scores}",
                                estimate=0.0, threshold=-margin, n=n, unit="0…1", details=details)  # fmt: skip
         found = estimate(differences(table))
         claims = [Claim(s, one, -margin, below=False, blocked=floor_problem(one)) for s, one in found.strata.items()]

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ...harness.schedule import Schedule
+from ...harness.wording import counted
 from ..check import Check
 from ..evidence import Evidence
 from ..result import GateResult
@@ -34,7 +35,7 @@ class Identity(Check):
         checked = _judged(evidence.ledger.records)
         if problems:
             return self.result("invalid", "; ".join(problems[:5]), n=checked, details={"problems": problems})
-        return self.result("pass", f"plan, tables and a chain of {checked} records agree", n=checked)
+        return self.result("pass", f"plan, tables and a chain of {counted(checked, 'record')} agree", n=checked)
 
     def disturb(self, evidence: Evidence) -> Evidence:
         return evidence.replace(plan_id="0" * 64)
@@ -88,13 +89,12 @@ class Complete(Check):
         twice = [key for key, count in seen.items() if count > 1]
         problems = []
         if missing:
-            problems.append(
-                f"{len(missing)} of {len(scheduled)} scheduled requests have no record, first {_name(missing[0])}"
-            )
+            of = counted(len(scheduled), "scheduled request")
+            problems.append(f"{len(missing)} of {of} without a record, first {_name(missing[0])}")
         if twice:
-            problems.append(f"{len(twice)} requests are recorded more than once, first {_name(twice[0])}")
+            problems.append(f"{counted(len(twice), 'request')} recorded more than once, first {_name(twice[0])}")
         if foreign:
-            problems.append(f"{len(foreign)} records were never scheduled, first {_name(foreign[0])}")
+            problems.append(f"{counted(len(foreign), 'record')} never scheduled, first {_name(foreign[0])}")
         problems += _rounds_without_request(evidence)
         problems += [
             f"accounting: {(body.get('detail') or {}).get('reason', 'counts contradict each other')}"
@@ -127,7 +127,7 @@ def _rounds_without_request(evidence: Evidence) -> list[str]:
     if rounds.empty or "request_id" not in rounds or "request_id" not in evidence.requests:
         return []
     foreign = set(rounds["request_id"].unique()) - set(evidence.requests["request_id"])
-    return [f"{len(foreign)} requests have rounds but no record"] if foreign else []
+    return [f"{counted(len(foreign), 'request')} with rounds but no record"] if foreign else []
 
 
 def _name(key: tuple[Any, ...]) -> str:

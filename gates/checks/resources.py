@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...harness.wording import counted
 from ..check import Check, frozen
 from ..evidence import BASELINE, Evidence
 from ..pairs import paired
@@ -29,8 +30,9 @@ class Memory(Check):
             if isinstance(found, str):
                 return self.result("inconclusive" if len(evidence.memory) else "not-measured", found, unit="bytes")
             if len(found) < int(self.params["runs"]):
-                return self.result("inconclusive", f"{len(found)} fresh processes of {arm}; the worst of at least "
-                                   f"{int(self.params['runs'])} is asked for", n=len(found), unit="bytes")  # fmt: skip
+                fresh, least = counted(len(found), "fresh process", "fresh processes"), int(self.params["runs"])
+                reason = f"{fresh} of {arm}; the worst of at least {least} is asked for"
+                return self.result("inconclusive", reason, n=len(found), unit="bytes")
         mine, base = (float(np.max(peaks[arm])) for arm in (evidence.candidate, BASELINE))
         ratio, most = mine / base, float(self.params["ratio"])
         details: dict[str, Any] = {

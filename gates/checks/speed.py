@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arms.kinds import KINDS, WITH_DRAFT
+from ...harness.wording import counted
 from ..alternatives import alternative
 from ..check import Check, frozen
 from ..evidence import BASELINE, Evidence
@@ -41,7 +42,7 @@ class TimingCheck(Check):
         designated = name in evidence.designated()
         need = int(self.params["designated_prompts" if designated else "prompts"])
         what = "designated stratum" if designated else "stratum"
-        return f"{n} prompts; a pass needs {need} in a {what}" if n < need else ""
+        return f"{counted(n, 'prompt')}; a pass needs {need} in a {what}" if n < need else ""
 
 
 def slowed(evidence: Evidence, arm: str, factor: float, column: str = "total_ns") -> Evidence:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...harness.wording import counted
 from ..check import frozen
 from ..evidence import Evidence
 from ..intervals import FLOOR_PROMPTS
@@ -35,7 +36,7 @@ class Tail(TimingCheck):
         found = weighted_share(hits, weights, evidence.alpha)
         status: Status = "inconclusive"
         if found.n < FLOOR_PROMPTS:
-            reason = f"{found.n} prompts; at least {FLOOR_PROMPTS} are needed"
+            reason = f"{counted(found.n, 'prompt')}; at least {FLOOR_PROMPTS} are needed"
         elif found.upper <= share:
             status, reason = "pass", f"at most {found.upper:.1%} of requests are slower by more than {slower - 1:.0%}"
         elif found.lower > share:
@@ -46,7 +47,7 @@ class Tail(TimingCheck):
             )
         lines = [
             {"stratum": s, "status": status, "estimate": float(x.mean()), "interval": None, "n": len(x),
-             "reason": f"{int(x.sum())} of {len(x)} prompts"}
+             "reason": f"{int(x.sum())} of {counted(len(x), 'prompt')}"}
             for s, x in hits.items()
         ]  # fmt: skip
         return self.result(

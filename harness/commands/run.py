@@ -23,6 +23,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
     from ..execute import Execution
     from ..rundir import RunDir
     from ..runner import RunOptions
+    from ..wording import counted
 
     with progress() as bar:
         execution = Execution(
@@ -41,5 +42,6 @@ def run(args: argparse.Namespace, services: Any) -> int:
             "complete": True,
         }))  # fmt: skip
     else:
-        print(f"complete: {outcome.requests} requests, {outcome.deviations} deviations, plan {outcome.plan_id}")
+        requests = counted(outcome.requests, "request")
+        print(f"complete: {requests}, {counted(outcome.deviations, 'deviation')}, plan {outcome.plan_id}")
     return 0

@@ -26,6 +26,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
     from ..freeze import freeze
     from ..rundir import RunDir
     from ..runner import RunOptions
+    from ..wording import counted
 
     frozen = freeze(composed(args), args.out, services)
     say(f"plan {frozen.plan_id}")
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
         say(f"draftgate: {note}")
     verdict = outcome.verdict
     if verdict is None:
-        print(f"complete: {outcome.requests} requests, plan {outcome.plan_id}; no verdict")
+        print(f"complete: {counted(outcome.requests, 'request')}, plan {outcome.plan_id}; no verdict")
         return 0
     try:
         written = services.write_reports(args.out, verdict)
