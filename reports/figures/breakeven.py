@@ -23,13 +23,14 @@ from .drawn import CannotDraw, Sketch
 
 TITLE = "Break-even by session length"
 ABOUT = (
-    "Time of a whole session with the candidate, its loading and prompt reading included, relative to "
-    "champion-alone, by the "
-    "tokens the session emits; below 1 it pays. Shaded: 95 % interval. The bar on the line of 1 is the set of "
-    "lengths at "
-    "which break-even is not excluded (Fieller); the grey strip is the declared distribution of session lengths, "
-    "its middle "
-    "90 % and half, which the plan assumes and this run does not measure."
+    "Time of a whole session with the candidate, its loading and prompt reading included, relative to champion-alone, "
+    "by the tokens the session emits; below 1 it pays."
+)
+SHADED, NOT_SHADED = " Shaded: 95 % interval.", " This sample gives no interval."
+MARKED = " The bar on the line of 1 is the set of lengths at which break-even is not excluded (Fieller)."
+STRIP = (
+    " The grey strip is the declared distribution of session lengths, its middle 90 % and half, which the plan assumes "
+    "and this run does not measure."
 )
 GRID = np.unique(np.round(np.geomspace(4, 20_000, 28)))
 
@@ -49,15 +50,16 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     ax.set_xlim(x[0], x[-1])
     bottom = min(0.5, 0.9 * float(np.nanmin(drawn)))
     ax.set_ylim(bottom, top)
-    _strip(ax, records, bottom, top)
     found = n_min(verdict)
-    _mark(ax, found, x)
+    caption = ABOUT + (SHADED if bool(table["lower"].notna().any()) else NOT_SHADED)
+    caption += MARKED if _mark(ax, found, x) else ""
+    caption += STRIP if _strip(ax, records, bottom, top) else ""
     ticks = [t for t in (5, 10, 30, 100, 300, 1000, 3000, 10_000) if x[0] <= t <= x[-1]]
     ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("tokens a session emits (logarithmic)")
     ax.set_ylabel("session time against champion-alone")
-    return Sketch(fig, table, ABOUT, _alt(table, found, records), ("derived", "assumed"))
+    return Sketch(fig, table, caption, _alt(table, found, records), ("derived", "assumed"))
 
 
 def curve(records: RunRecords) -> pd.DataFrame:
@@ -106,9 +108,10 @@ def n_min(verdict: Verdict) -> Mapping[str, Any]:
     return {}
 
 
-def _mark(ax: Axes, found: Mapping[str, Any], x: np.ndarray[Any, Any]) -> None:
+def _mark(ax: Axes, found: Mapping[str, Any], x: np.ndarray[Any, Any]) -> bool:
+    """Whether there was a set of lengths to draw."""
     if not found or found.get("only_never"):
-        return
+        return False
     low, high = _finite(found.get("lower"), x[0]), _finite(found.get("upper"), x[-1])
     ax.plot([max(low, x[0]), min(high, x[-1])], [1, 1], color=style.INK, linewidth=4, solid_capstyle="butt", alpha=0.75)
     if found.get("estimate") is not None and x[0] <= found["estimate"] <= x[-1]:
@@ -120,17 +123,19 @@ def _mark(ax: Axes, found: Mapping[str, Any], x: np.ndarray[Any, Any]) -> None:
             textcoords="offset points",
             fontsize=8.5,
         )
+    return True
 
 
 def _finite(value: Any, otherwise: float) -> float:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else float(otherwise)
 
 
-def _strip(ax: Axes, records: RunRecords, bottom: float, top: float) -> None:
+def _strip(ax: Axes, records: RunRecords, bottom: float, top: float) -> bool:
+    """Whether the plan declares lengths to draw."""
     try:
         lengths = [lengths_of(records.plan, s) for s in records.strata]
     except (ValueError, KeyError, TypeError):
-        return
+        return False
     tokens = np.concatenate([x.tokens for x in lengths])
     weights = np.concatenate([x.weights for x in lengths])
     order = np.argsort(tokens, kind="stable")
@@ -144,6 +149,7 @@ def _strip(ax: Axes, records: RunRecords, bottom: float, top: float) -> None:
     ax.annotate(
         "assumed session lengths", (at[4], y), xytext=(6, -3), textcoords="offset points", fontsize=8, color=style.SOFT
     )
+    return True
 
 
 def _limits(row: Any) -> str:

@@ -13,11 +13,11 @@ from .drawn import CannotDraw, Sketch
 
 TITLE = "Acceptance against the draft's entropy"
 ABOUT = (
-    "Share of decided proposals that were accepted, by tenths of the draft's own entropy at that position, with 95 % "
-    "intervals by prompt. A draft that knows its limits falls from left to right, and a policy may then stop early. "
-    "Bars "
-    "below: how many proposals lie in each tenth. Deterministic proposers have no entropy and are absent."
+    "Share of decided proposals that were accepted, by tenths of the draft's own entropy at that position. A draft "
+    "that knows its limits falls from left to right, and a policy may then stop early. Bars below: how many proposals "
+    "lie in each tenth. Deterministic proposers have no entropy and are absent."
 )
+WITH_INTERVALS, WITHOUT_INTERVALS = " Whiskers: 95 % intervals by prompt.", " This sample gives no intervals."
 
 
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
@@ -50,7 +50,8 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     below.set_xlabel("entropy of the draft's distribution at the proposed position (nats)")
     if len(arms) > 1:
         fig.legend(loc="outside upper right", ncols=len(arms))
-    return Sketch(fig, table, ABOUT, _alt(table), ("measured",))
+    drawn = bool((table["upper"] > table["lower"]).any())
+    return Sketch(fig, table, ABOUT + (WITH_INTERVALS if drawn else WITHOUT_INTERVALS), _alt(table), ("measured",))
 
 
 def _alt(table: pd.DataFrame) -> str:

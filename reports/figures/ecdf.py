@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...gates.result import Verdict
+from ..numbers import count
 from ..records import RunRecords
 from . import style
 from .drawn import CannotDraw, Sketch
@@ -51,7 +52,7 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
                 linewidth=1.4,
                 label=style.name(arm) if place == 0 else None,
             )
-        ax.set_title("all strata" if stratum is None else style.name(stratum), fontsize=8.2)
+        ax.set_title("all strata" if stratum is None else stratum, fontsize=7.8)
     style.label_all(
         fig, "speed-up of a request (logarithmic; shaded: more than 10 % slower)", "share of requests", len(arms)
     )
@@ -90,7 +91,8 @@ def _caption(pairs: pd.DataFrame, arms: Sequence[str]) -> str:
 
 def _alt(pairs: pd.DataFrame, arms: Sequence[str]) -> str:
     parts = [
-        f"{style.name(arm)}: median {median:.2f} times, {100 * slow:.1f} % of {n} requests more than 10 % slower"
+        f"{style.name(arm)}: median {median:.2f} times, {100 * slow:.1f} % of {count(n, 'request')} more "
+        "than 10 % slower"
         for arm in arms
         for median, slow, n in [_slower(pairs, arm)]
     ]

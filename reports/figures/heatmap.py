@@ -19,11 +19,13 @@ from .drawn import CannotDraw, Sketch
 
 TITLE = "Every arm in every stratum"
 ABOUT = (
-    "Left: end-to-end speed-up over champion-alone (geometric mean), with its 95 % interval below. Right: mean "
-    "score of the "
-    "task checks. Blue is better than champion-alone, orange is worse, and a frame marks differences whose interval "
-    "excludes no change. A dash: not measured, or no check in that stratum."
+    "Left: end-to-end speed-up over champion-alone (geometric mean). Right: mean score of the task checks. Blue is "
+    "better than champion-alone, orange is worse. A dash: not measured, or no check in that stratum."
 )
+WITH_INTERVALS = (
+    " Below a speed-up: its 95 % interval, where the sample gives one; a frame marks those that exclude no change."
+)
+WITHOUT_INTERVALS = " This sample gives no intervals."
 
 
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
@@ -52,7 +54,9 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
                 left.text(x - 1, y, "–", ha="center", va="center", color=style.SOFT)
             if (arm, stratum) not in quality:
                 right.text(x, y, "–", ha="center", va="center", color=style.SOFT)
-    return Sketch(fig, _tidy(speed, quality), ABOUT, _alt(speed, arms), ("derived", "measured"))
+    drawn = any(math.isfinite(c.low) for (_, stratum), c in speed.items() if stratum in strata)
+    caption = ABOUT + (WITH_INTERVALS if drawn else WITHOUT_INTERVALS)
+    return Sketch(fig, _tidy(speed, quality), caption, _alt(speed, arms), ("derived", "measured"))
 
 
 def quality_cells(records: RunRecords, arms: Sequence[str]) -> dict[tuple[str, str], float]:
@@ -73,7 +77,7 @@ def _frame(ax: Axes, columns: Sequence[str], rows: Sequence[str], title: str) ->
     ax.set_xlim(-0.5, len(columns) - 0.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xticks(range(len(columns)), [style.name(c) for c in columns])
-    ax.set_yticks(range(len(rows)), [style.name(r) for r in rows])
+    ax.set_yticks(range(len(rows)), list(rows))
     ax.grid(False)
     ax.tick_params(length=0)
     for side in ax.spines.values():
@@ -110,7 +114,6 @@ def _alt(speed: Mapping[tuple[str, str], Cell], arms: Sequence[str]) -> str:
         mine = {s: c for (a, s), c in speed.items() if a == arm}
         if mine:
             best, worst = max(mine, key=lambda s: mine[s].value), min(mine, key=lambda s: mine[s].value)
-            parts.append(f"{style.name(arm)} is fastest in {style.name(best)} ({mine[best].value:.2f} times) and "
-                         f"slowest in "
-                         f"{style.name(worst)} ({mine[worst].value:.2f} times)")  # fmt: skip
+            parts.append(f"{style.name(arm)} is fastest in {best} ({mine[best].value:.2f} times) and "
+                         f"slowest in {worst} ({mine[worst].value:.2f} times)")  # fmt: skip
     return "Table of arms by strata, coloured by speed-up and by quality. " + "; ".join(parts) + "."

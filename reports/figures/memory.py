@@ -14,12 +14,10 @@ from .drawn import CannotDraw, Sketch
 
 TITLE = "Memory against latency"
 ABOUT = (
-    "Worst peak resident memory of the arm's processes (kernel high-water mark, loading included) against the "
-    "median time of "
-    "a warm request. Bars span the processes of the arm (memory) and the middle half of the requests (time). The "
-    "plan's "
-    "envelope is the dashed line where it is near."
+    "Worst peak resident memory of the arm's processes (kernel high-water mark, loading included) against the median "
+    "time of a warm request. Bars span the processes of the arm (memory) and the middle half of the requests (time)."
 )
+ENVELOPE = " The dashed line is the plan's envelope."
 MIB = 2.0**20
 
 
@@ -49,13 +47,14 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     top, bottom = table["peak_bytes"].max() / MIB, table["lowest_peak_bytes"].min() / MIB
     room = max(top - bottom, 0.04 * top)
     ax.set_ylim(bottom - 0.35 * room, top + 0.45 * room)
-    if envelope and envelope / MIB < 1.5 * top:
+    near = bool(envelope) and envelope / MIB < 1.5 * top
+    if near:
         ax.axhline(envelope / MIB, color=style.INK, linewidth=0.9, dashes=(3, 2))
         ax.set_ylim(top=max(top + 0.45 * room, envelope / MIB * 1.04))
     ax.set_xlabel("median seconds of a warm request")
     ax.set_ylabel("peak resident MiB")
     ax.margins(x=0.15)
-    return Sketch(fig, table, ABOUT, _alt(table), ("measured",))
+    return Sketch(fig, table, ABOUT + (ENVELOPE if near else ""), _alt(table), ("measured",))
 
 
 def residency(records: RunRecords, arm: str) -> str:

@@ -22,9 +22,9 @@ from .memory import points
 TITLE = "What no other arm beats"
 ABOUT = (
     "Latency and peak memory relative to champion-alone (1, 1); lower left is better. Ringed arms are on the "
-    "frontier: none "
-    "other is at least as good in everything measured and better in something. The bar spans the strata's speed-ups."
+    "frontier: none other is at least as good in everything measured and better in something."
 )
+BARS = " A bar spans the arm's times in the strata, from best to worst."
 
 
 def draw(records: RunRecords, verdict: Verdict) -> Sketch:
@@ -41,8 +41,11 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
         axes[0].text(0.99, 0.98, "energy: not measured on this machine", transform=axes[0].transAxes, ha="right",
         va="top",
                      fontsize=8, fontstyle="italic", color=style.SOFT)  # fmt: skip
-    caption = ABOUT + (
-        "" if measured else " Energy was not measured, so the frontier is over latency and memory alone."
+    spread = bool((table["worst_stratum_ratio"] > table["best_stratum_ratio"]).any())
+    caption = (
+        ABOUT
+        + (BARS if spread else "")
+        + ("" if measured else " Energy was not measured, so the frontier is over latency and memory alone.")
     )
     return Sketch(fig, table, caption, _alt(table, bool(measured)), ("derived", "measured"))
 
@@ -68,7 +71,7 @@ def _panel(ax: Axes, table: pd.DataFrame, column: str, label: str, arms: Sequenc
             )
         ax.plot([x], [y], marker=how.marker, markersize=8, color=how.colour, linestyle="none")
         ax.annotate(style.name(str(p["arm"])), (x, y), xytext=(9, 8), textcoords="offset points", fontsize=8)
-    ax.set_xlabel("time of an answer, relative to champion-alone (bar: from best to worst stratum)")
+    ax.set_xlabel("time of an answer, relative to champion-alone")
     ax.set_ylabel(label)
     ax.margins(x=0.16, y=0.22)
 

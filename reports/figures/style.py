@@ -79,7 +79,7 @@ def look(arm: str, arms: Sequence[str] = ()) -> Look:
 
 
 def name(text: str) -> str:
-    """A stratum or arm as a reader's words."""
+    """An arm as a reader's words. Strata keep the name that plan, tables and overrides know them by."""
     return text.replace("_", " ")
 
 

@@ -16,13 +16,10 @@ from . import style
 from .drawn import CannotDraw, Sketch
 
 TITLE = "Survival by proposal position"
-ABOUT = (
-    "Share of blocks whose first i proposals are all accepted. Filled markers: fixed-k survival, what a full block "
-    "would "
-    "do, from replayed round starts; hollow markers: policy survival, what the frozen policy proposed and got, all "
-    "rounds "
-    "counted. Shaded: 95 % band, simultaneous over positions, by prompt."
-)
+ABOUT = "Share of blocks whose first i proposals are all accepted."
+FILLED = " Filled markers: fixed-k survival, what a full block would do, from replayed round starts."
+HOLLOW = " Hollow markers: policy survival, what the frozen policy proposed and got, all rounds counted."
+SHADED = " Shaded: 95 % band, simultaneous over positions, by prompt."
 RESAMPLES = 400
 COLUMNS = (*FIXED_K_COLUMNS, "emitted")
 """All that survival reads of the table of rounds."""
@@ -50,10 +47,23 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     for place, (ax, stratum) in enumerate(zip(axes, panels, strict=True)):
         for arm in arms:
             panel(ax, found, arm, stratum, records.arms, label=style.name(arm) if place == 0 else None)
-        ax.set_title("all strata" if stratum == "*" else style.name(stratum), fontsize=8.2)
+        ax.set_title("all strata" if stratum == "*" else stratum, fontsize=7.8)
     style.label_all(fig, "proposal position i", "share of blocks surviving to i", max(1, len(arms)))
-    notes = f" Not estimated: {style.name('; '.join(found.notes))}." if found.notes else ""
-    return Sketch(fig, found.frame(), ABOUT + notes, _alt(found, arms), ("measured", "derived"))
+    notes = f" Not estimated: {'; '.join(found.notes)}." if found.notes else ""
+    return Sketch(fig, found.frame(), _caption(found, arms, panels) + notes, _alt(found, arms), ("measured", "derived"))
+
+
+def _caption(found: Survival, arms: Sequence[str], panels: Sequence[str]) -> str:
+    """What is drawn and nothing else: a sample may give no band, and a run no shadow replay."""
+    both = [(curve_of(found, a, s, "fixed-k"), curve_of(found, a, s, "policy")) for a in arms for s in panels]
+    shaded = [fixed if fixed is not None else policy for fixed, policy in both]
+    banded = any(c is not None and bool((np.asarray(c.band_upper) > np.asarray(c.band_lower)).any()) for c in shaded)
+    parts = (
+        (FILLED, any(fixed is not None for fixed, _ in both)),
+        (HOLLOW, any(policy is not None for _, policy in both)),
+        (SHADED, banded),
+    )
+    return ABOUT + "".join(text for text, drawn in parts if drawn)
 
 
 def panel(ax: Axes, found: Survival, arm: str, stratum: str, arms: Sequence[str], label: str | None) -> None:

@@ -15,12 +15,11 @@ from .drawn import CannotDraw, Sketch
 
 TITLE = "Where the time goes"
 ABOUT = (
-    "Mean seconds of one request in a fresh process, each phase starting where the one before ends. Loads are "
-    "medians over "
-    "cold starts, everything else means over warm requests; the dashed line is champion-alone's end. The whisker "
-    "spans the "
-    "block means of the whole answer."
+    "Mean seconds of one request in a fresh process, each phase starting where the one before ends. Loads are medians "
+    "over cold starts, everything else means over warm requests."
 )
+DASHED = " The dashed line is champion-alone's end."
+WHISKER = " The whisker spans the block means of the whole answer."
 PHASES: Mapping[str, tuple[str, str]] = {
     "load_ns": ("champion load", style.SOFT), "draft_load_ns": ("draft load", style.ORANGE),
     "prefill_ns": ("champion prefill", style.SKY), "draft_prefill_ns": ("draft prefill", style.ORANGE),
@@ -49,7 +48,9 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
         if BASELINE in ends:
             ax.axvline(ends[BASELINE], color=style.INK, linewidth=0.9, dashes=(3, 2))
     axes[-1].set_xlabel("seconds since the process asked for its models")
-    return Sketch(fig, table, ABOUT, _alt(table, arms, ends), ("measured",))
+    caption = ABOUT + (DASHED if BASELINE in ends else "")
+    caption += WHISKER if bool((table["whole_upper"] > table["whole_lower"]).any()) else ""
+    return Sketch(fig, table, caption, _alt(table, arms, ends), ("measured",))
 
 
 def phases(records: RunRecords) -> pd.DataFrame:
@@ -94,13 +95,15 @@ def _steps(ax: Axes, table: pd.DataFrame, longest: float) -> None:
     for row, (_, step) in enumerate(table.iterrows()):
         ax.barh(row, step["seconds"], left=step["start"], height=0.72, color=colours[str(step["phase"])], linewidth=0)
         end = float(step["start"] + step["seconds"])
-        ax.text(end + 0.008 * longest, row, f"{1000 * step['seconds']:.3g} ms", va="center", fontsize=7)
+        ax.text(end + 0.008 * longest, row, f"{1000 * step['seconds']:.3g} ms", va="center", fontsize=7,
+                bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.6})  # fmt: skip
         if row:
             ax.plot([step["start"]] * 2, [row - 1, row], color=style.SOFT, linewidth=0.6)
     whole = table.iloc[-1]
-    ax.errorbar([(whole["whole_lower"] + whole["whole_upper"]) / 2], [len(names) - 0.4],
-                xerr=[(whole["whole_upper"] - whole["whole_lower"]) / 2], color=style.INK, capsize=2.5,
-                linewidth=1)  # fmt: skip
+    if whole["whole_upper"] > whole["whole_lower"]:
+        ax.errorbar([(whole["whole_lower"] + whole["whole_upper"]) / 2], [len(names) - 0.4],
+                    xerr=[(whole["whole_upper"] - whole["whole_lower"]) / 2], color=style.INK, capsize=2.5,
+                    linewidth=1)  # fmt: skip
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.1, -0.6)
     ax.tick_params(axis="y", length=0, labelsize=7.5)

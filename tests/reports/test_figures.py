@@ -6,12 +6,13 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 from draftgate.gates.checks.break_even import draft_loads, session_gain, without_loads
 from draftgate.gates.checks.speed import weighted
-from draftgate.reports.figures import breakeven, drawn, ecdf, pareto, style
+from draftgate.reports.figures import breakeven, drawn, ecdf, pareto, style, waterfall
 from draftgate.reports.figures.drawn import CONFIRMATORY, EXPLORATORY, Drawn, draw
 from draftgate.reports.figures.pairs import paired_speedups
 from draftgate.reports.figures.svg import standalone_svg
@@ -204,3 +205,42 @@ def test_a_run_without_a_draft_says_what_cannot_be_drawn(tmp_path: Path) -> None
     for id in ALL:
         figure = draw(id, load_records(run.path), run.verdict)
         assert figure.svg or ("failed" not in figure.missing and figure.missing), (id, figure.missing)
+
+
+PROMISES = {
+    "heatmap": "its 95 % interval",
+    "breakeven": "Shaded: 95 % interval",
+    "survival": "Shaded: 95 % band",
+    "calibration": "95 % intervals by prompt",
+    "waterfall": "The whisker spans",
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecords, SyntheticRun]:
+    """One block of one prompt a stratum: a sample that gives no interval anywhere."""
+    from draftgate.reports.records import load_records
+
+    run = synthetic_run(tmp_path_factory.mktemp("small") / "r", strata=("casual_chat",), prompts=1, blocks=1, tokens=16)
+    return load_records(run.path), run
+
+
+@pytest.mark.parametrize("id", PROMISES)
+def test_a_caption_promises_intervals_only_where_they_are_drawn(
+    figures: dict[str, Drawn], small: tuple[RunRecords, SyntheticRun], id: str
+) -> None:
+    assert PROMISES[id] in figures[id].caption
+    assert PROMISES[id] not in draw(id, small[0], small[1].verdict).caption
+
+
+def test_labels_of_the_waterfall_lie_over_the_dashed_line(records: RunRecords, shared_run: SyntheticRun) -> None:
+    with matplotlib.rc_context(style.RC):
+        figure = waterfall.draw(records, shared_run.verdict).figure
+    for ax in figure.axes:
+        labels = [t for t in ax.texts if t.get_text().endswith(" ms")]
+        dashed = [line for line in ax.lines if line.is_dashed()]  # champion-alone's end
+        assert labels and dashed
+        for label in labels:
+            ground = label.get_bbox_patch()
+            assert ground is not None and matplotlib.colors.to_hex(ground.get_facecolor()) == style.PAPER
+            assert label.get_zorder() > max(line.get_zorder() for line in dashed)
