@@ -67,7 +67,20 @@ def measurement_notes(records: RunRecords) -> list[tuple[str, str]]:
         ("harness, as a share of a request", over.get("harness_share_median"), "share"),
         ("tracing, as a share of a round", over.get("tracing_share"), "share"),
         ("largest gap between a request and the sum of its phases", over.get("phase_gap_max"), "share"),
-        ("champion step with the draft in between, against alone", both.get("alternating_ratio"), "ratio"),
-        ("champion step with the draft running at once, against alone", both.get("concurrent_ratio"), "ratio"),
     )
-    return [(what, quantity(float(value), unit)) for what, value, unit in told if isinstance(value, int | float)]
+    notes = [(what, quantity(float(value), unit)) for what, value, unit in told if isinstance(value, int | float)]
+    steps = (
+        ("time of a champion step, a draft step before each", "alternating"),
+        ("time of a champion step, the draft running at the same time", "concurrent"),
+    )
+    return [*notes, *((what, said) for what, key in steps if (said := _against_alone(both, key)))]
+
+
+def _against_alone(both: Mapping[str, Any], key: str) -> str:
+    """A champion step beside the draft, as a multiple of one without it, with both times where they are told."""
+    ratio, mine, alone = both.get(f"{key}_ratio"), both.get(f"{key}_ns"), both.get("alone_ns")
+    if not isinstance(ratio, int | float):
+        return ""
+    times = isinstance(mine, int | float) and isinstance(alone, int | float)
+    shown = f" ({quantity(float(mine), 'ns')} against {quantity(float(alone), 'ns')})" if times else ""
+    return f"{quantity(float(ratio), 'ratio')} its time with no draft running{shown}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..gates.result import Verdict
-from .explain import VERDICT_SYMBOLS, explain
+from .explain import VERDICT_SYMBOLS, explain, requires_speed
 from .files import ReportError
 from .gate_texts import gate_text
 from .markdown import code, safe, table
@@ -59,6 +59,11 @@ def hindrances(sides: Sequence[Side]) -> list[str]:
         for what, take in _SAME.items():
             if take(first.records.plan) != take(side.records.plan):
                 found.append(f"{side.name} differs from {first.name} in {what}")
+    found += [
+        f"{side.name}: its plan does not require the speed-up, so its verdict does not rest on speed"
+        for side in sides
+        if not requires_speed(side.verdict)
+    ]
     budgets = {int(s.records.plan.get("attempts_budget", 1)) for s in sides}
     if len(sides) > min(budgets):
         found.append(
@@ -88,6 +93,7 @@ def rows(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
         ("plan", [s.verdict.plan_id[:12] for s in sides]),
         ("candidate", [s.records.candidate for s in sides]),
         ("draft", [_draft(s.records.plan) for s in sides]),
+        ("speed-up required", ["yes" if requires_speed(s.verdict) else "no" for s in sides]),
         ("tokens a round", [_tokens(s.records) for s in sides]),
     ]
     for id in SHOWN:
@@ -97,7 +103,7 @@ def rows(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
     speeds = [speed_cells(s.records, s.records.candidate) for s in sides]
     for name in dict.fromkeys(n for c in speeds for n in c):
         cells = [_speed(c.get(name)) for c in speeds]
-        listed.append((f"speed-up, {name.replace('_', ' ')}", cells))
+        listed.append((f"speed-up, {name}", cells))
     listed.append(("not passed", [_open(s.verdict) for s in sides]))
     return listed
 

@@ -34,9 +34,14 @@ WITHOUT_SPEED = (
 )
 
 
+def requires_speed(verdict: Verdict) -> bool:
+    """Whether the verdict rests on the speed-up."""
+    return any(g.id == "speedup" and g.requirement == "required" for g in verdict.gates)
+
+
 def headline(verdict: Verdict) -> str:
     text = VERDICT_SENTENCES[verdict.verdict]
-    if verdict.verdict == "GO" and not any(g.id == "speedup" and g.requirement == "required" for g in verdict.gates):
+    if verdict.verdict == "GO" and not requires_speed(verdict):
         text = WITHOUT_SPEED
     if verdict.exploratory:
         return text + " Exploratory: results had been seen before the plan was changed, so this confirms nothing."
@@ -63,6 +68,13 @@ class Explained:
         return STATUS_WORDS[self.result.status]
 
     @property
+    def label(self) -> str:
+        """Where the number comes from; empty where the gate has none, so that nothing unmeasured is called measured."""
+        r = self.result
+        known = r.status not in ("not-measured", "not-applicable") and (r.estimate is not None or r.n > 0)
+        return self.text.label if known else ""
+
+    @property
     def failing(self) -> str:
         return not_passed(self.result)
 
@@ -83,7 +95,9 @@ def explain(result: GateResult) -> Explained:
 
 def _found(result: GateResult) -> str:
     reason = result.reason.strip() or "no reason was given"
-    first = reason if "_" in reason.split(":")[0].split(" ")[0] else reason[0].upper() + reason[1:]
+    lead = reason.split(":")[0]
+    name = "_" in lead.split(" ")[0] or lead in {str(r.get("stratum")) for r in result.per_stratum}
+    first = reason if name else reason[0].upper() + reason[1:]
     return first + ("" if reason.endswith((".", "!", "?")) else ".")
 
 
@@ -137,8 +151,7 @@ def not_passed(result: GateResult) -> str:
     bad = [r for r in result.per_stratum if r.get("status") not in ("pass", "not-applicable", None)]
     worst = [r for r in bad if r.get("status") == "fail"] or bad
     return ", ".join(
-        f"{str(r.get('stratum')).replace('_', ' ')} ({STATUS_WORDS.get(str(r.get('status')), str(r.get('status')))})"
-        for r in worst
+        f"{r.get('stratum')} ({STATUS_WORDS.get(str(r.get('status')), str(r.get('status')))})" for r in worst
     )
 
 

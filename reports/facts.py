@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..gates.result import GateResult
-from .numbers import quantity
+from .numbers import count, quantity
 from .records import RunRecords
 
 Answer = tuple[bool, str]
@@ -32,16 +32,21 @@ class Seen:
         return True, f"{what} (gate {id}: {found.status})"
 
     def audit(self, *names: str) -> Answer:
+        nothing = ""
         for name in names:
             bodies = self.records.evidence.audits.get(name, [])
-            if bodies:
+            unmeasured = [d for b in bodies if isinstance(d := b.get("detail"), Mapping) and d.get("measured") is False]
+            if bodies and len(unmeasured) == len(bodies):
+                why = unmeasured[0].get("reason") or "no reason was recorded"
+                nothing = nothing or f"audit {name} of this run measured nothing: {why}"
+            elif bodies:
                 n = sum(int(b.get("n") or 0) for b in bodies)
                 return (
                     True,
-                    f"audit {name} of this run, {n:,} cases, "
+                    f"audit {name} of this run, {count(n, 'case')}, "
                     f"{'all clean' if all(b.get('ok') for b in bodies) else 'NOT clean'}",
                 )
-        return False, f"this run holds no audit named {' or '.join(names)}"
+        return False, nothing or f"this run holds no audit named {' or '.join(names)}"
 
 
 def _identities(seen: Seen) -> Answer:
@@ -57,7 +62,8 @@ def _peaks(seen: Seen) -> Answer:
     memory = seen.records.table("memory")
     if memory.empty:
         return False, "this run has no memory timeline"
-    return True, f"kernel high-water marks in {memory.groupby(['unit', 'arm']).ngroups:,} processes, loading included"
+    processes = count(memory.groupby(["unit", "arm"]).ngroups, "process", "processes")
+    return True, f"kernel high-water marks in {processes}, loading included"
 
 
 def _prefill(seen: Seen) -> Answer:
@@ -81,7 +87,8 @@ def _acceptance(seen: Seen) -> Answer:
     asked = len(seen.records.strata)
     return (
         not proposing.empty,
-        f"{len(proposing):,} proposing rounds in {proposing['stratum'].nunique()} of {asked} strata",
+        f"{count(len(proposing), 'proposing round')} in {proposing['stratum'].nunique()} of "
+        f"{count(asked, 'stratum', 'strata')}",
     )
 
 
@@ -96,7 +103,8 @@ def _sessions(seen: Seen) -> Answer:
 def _energy(seen: Seen) -> Answer:
     bodies = seen.records.evidence.audits.get("energy", ())
     if any((b.get("detail") or {}).get("measured") for b in bodies):
-        return True, f"an energy counter was read during {sum(int(b.get('n') or 0) for b in bodies):,} requests"
+        requests = count(sum(int(b.get("n") or 0) for b in bodies), "request")
+        return True, f"an energy counter was read during {requests}"
     return False, "no energy counter could be read; energy is not measured, which is not the same as zero"
 
 

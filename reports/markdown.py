@@ -120,7 +120,7 @@ def _open(page: Page) -> str:
 def _strata(page: Page) -> str:
     rows = [
         [
-            safe(s.name.replace("_", " ")) + (" ★" if s.designated else ""),
+            safe(s.name) + (" ★" if s.designated else ""),
             s.speedup,
             s.limits,
             f"{_MARKS.get(s.status, '')} {s.words}",

@@ -41,6 +41,10 @@ class StrataTable:
     one: float
     """Where a speed-up of 1 lies on the axis of the interval drawings, in percent."""
 
+    @property
+    def with_intervals(self) -> bool:
+        return any(row.limits != NONE for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Axis:

@@ -127,6 +127,18 @@ def test_the_page_never_scrolls_sideways(browser: Any, written: dict[str, Path],
     page.context.close()
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_no_caption_runs_out_of_the_page(browser: Any, written: dict[str, Path], width: int) -> None:
+    page, _ = opened(browser, written["report.html"], width=width)
+    found = page.evaluate(
+        "[...document.querySelectorAll('caption:not(.visually-hidden), figcaption')]"
+        ".map(c => c.getBoundingClientRect())"
+        ".map(r => [r.left, r.right])"
+    )
+    assert len(found) > 8 and all(0 <= left and right <= width for left, right in found)
+    page.context.close()
+
+
 def test_it_prints_light_with_every_gate_and_no_controls(
     browser: Any, written: dict[str, Path], tmp_path: Path
 ) -> None:

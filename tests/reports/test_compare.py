@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from draftgate.gates.evidence import EvidenceError
+from draftgate.gates.result import Verdict
 from draftgate.reports.commands import compare as command
 from draftgate.reports.compare import hindrances, load_sides, render_markdown, rows, short_names
 from draftgate.reports.files import ReportError
@@ -45,6 +47,22 @@ def test_what_forbids_a_comparison_is_said(pair: tuple[SyntheticRun, SyntheticRu
         assert what in said
     same = [s for s in hindrances(load_sides([r.path for r in pair], FakeServices(first.verdict))) if "differs" in s]
     assert not same
+
+
+def test_a_verdict_that_does_not_rest_on_speed_is_said_to_be_so(pair: tuple[SyntheticRun, SyntheticRun]) -> None:
+    class Judged(FakeServices):
+        def judge(self, run_dir: Path) -> Verdict:
+            found = super().judge(run_dir)
+            if run_dir != pair[1].path:
+                return found
+            return replace(found, gates=tuple(replace(g, requirement="if-available") for g in found.gates))
+
+    sides = load_sides([r.path for r in pair], Judged(pair[0].verdict))
+    (said,) = [line for line in hindrances(sides) if "speed" in line]
+    assert said == "b/run: its plan does not require the speed-up, so its verdict does not rest on speed"
+    assert dict(rows(sides))["speed-up required"] == ["yes", "no"]
+    same = load_sides([r.path for r in pair], FakeServices(pair[0].verdict))
+    assert not [line for line in hindrances(same) if "speed" in line]
 
 
 def test_the_command(pair: tuple[SyntheticRun, SyntheticRun], capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,12 +13,17 @@ import pandas as pd
 import pytest
 from draftgate.gates.registry import checks
 from draftgate.gates.result import GateResult, combine
+from draftgate.reports.byte_table import measurement_notes
 from draftgate.reports.checklists import ADOPTION, DELETION, state_of
 from draftgate.reports.explain import explain, what_would_change
+from draftgate.reports.facts import answers
 from draftgate.reports.gate_texts import GATE_TEXTS, gate_text
 from draftgate.reports.html import content_hash, render
+from draftgate.reports.junit import render_junit
+from draftgate.reports.markdown import render_markdown
 from draftgate.reports.page import _facts_line, build_page
 from draftgate.reports.records import RunRecords, load_records
+from draftgate.reports.terminal import print_verdict
 from support.synthetic_run import STRATA, SyntheticRun, synthetic_run
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
@@ -145,6 +151,79 @@ def test_every_link_inside_the_page_has_its_target_and_ids_are_unique(written: d
     assert targets and set(targets) <= set(ids)
     files = [str(a["href"]) for t, a in found if t == "a" and str(a.get("href", "")).startswith("figures/")]
     assert files and all((written["report.html"].parent / f).is_file() for f in files)
+
+
+def test_a_stratum_has_one_spelling_wherever_it_is_read(
+    records: RunRecords, shared_run: SyntheticRun, written: dict[str, Path]
+) -> None:
+    """The name that plan, tables and overrides have: in tables, reasons, figures, comment and terminal."""
+    lines = tuple({"stratum": s, "status": "fail"} for s in records.strata)
+    slow = GateResult("no-regression", "fail", f"{records.strata[0]}: slower", per_stratum=lines)
+    verdict = replace(shared_run.verdict, gates=(*shared_run.verdict.gates, slow), verdict="NO-GO")
+    terminal = io.StringIO()
+    print_verdict(verdict, terminal, 120)
+    page = build_page(records, verdict)
+    shown = (written["report.html"].read_text("utf-8"), render_markdown(page).replace("\\_", "_"),
+             render(page, [], "0"), terminal.getvalue(), render_junit(verdict))  # fmt: skip
+    for text in shown:
+        assert "casual_chat" in text
+        assert not re.search(r"[Cc]asual[  ]chat|[Ss]tructured[  ]json|Casual_chat", text)
+    code = GateResult("speedup", "inconclusive", "code: one block", per_stratum=({"stratum": "code"},))
+    assert explain(code).found == "code: one block." and explain(replace(code, per_stratum=())).found[0] == "C"
+
+
+@pytest.mark.parametrize(
+    ("status", "estimate", "n", "labelled"),
+    [("pass", 1.0, 3, True), ("pass", None, 3, True), ("inconclusive", 1.0, 3, True), ("inconclusive", None, 0, False),
+     ("not-measured", None, 0, False), ("not-measured", None, 9, False), ("not-applicable", None, 0, False)],
+)  # fmt: skip
+def test_nothing_that_was_not_measured_is_labelled_measured(
+    records: RunRecords, shared_run: SyntheticRun, status: Any, estimate: float | None, n: int, labelled: bool
+) -> None:
+    gate = GateResult("memory", status, "why", estimate=estimate, n=n)
+    text = render(build_page(records, replace(shared_run.verdict, gates=(gate,))), [], "0")
+    article = text[text.index('<article class="gate" id="gate-memory"') :]
+    assert ('class="label measured"' in article[: article.index("</article>")]) == labelled
+
+
+def with_audits(records: RunRecords, **audits: Any) -> RunRecords:
+    bodies = {name: [{"name": name, "ok": True, "n": 0, "detail": detail}] for name, detail in audits.items()}
+    return RunRecords(records.path, replace(records.evidence, audits={**records.evidence.audits, **bodies}))
+
+
+def test_a_champion_step_beside_the_draft_says_what_it_is_a_multiple_of(records: RunRecords) -> None:
+    detail = {"alone_ns": 4_000_000, "alternating_ns": 5_000_000, "alternating_ratio": 1.25, "concurrent_ratio": 0.283}
+    said = dict(measurement_notes(with_audits(records, contention=detail)))
+    assert said["time of a champion step, a draft step before each"] == (
+        "1.250× its time with no draft running (5 ms against 4 ms)"
+    )
+    assert (
+        said["time of a champion step, the draft running at the same time"] == "0.283× its time with no draft running"
+    )
+
+
+def test_an_audit_that_measured_nothing_resolves_nothing(records: RunRecords) -> None:
+    asked = "Whether the draft competes with the champion for the same memory bandwidth"
+
+    def answer(**detail: Any) -> tuple[bool, str]:
+        found = answers(with_audits(records, contention=detail), {})
+        return next((resolved, how) for fact, resolved, how in found if fact == asked)
+
+    resolved, how = answer(measured=False, reason="this draft has no states of its own")
+    assert not resolved and how.endswith("measured nothing: this draft has no states of its own")
+    assert answer(measured=True)[0]
+
+
+def test_an_interval_that_no_sample_gives_is_said_in_words(records: RunRecords, shared_run: SyntheticRun) -> None:
+    row = {"gate": "speedup", "variant": "plain-t interval", "status": "inconclusive", "estimate": 0.8, "flips": False}
+    rows = [{**row, "interval": None, "no_interval": "2 prompts"}, {**row, "interval": [0.7, 0.9], "no_interval": ""}]
+    verdict = replace(shared_run.verdict, extra={**shared_run.verdict.extra, "multiverse": rows})
+    page = build_page(records, verdict)
+    assert [line.interval for line in page.robustness.multiverse] == [
+        "not estimable from 2 prompts",
+        "[0.700×, 0.900×]",
+    ]
+    assert "not estimable from 2 prompts" in render(page, [], "0")
 
 
 def test_first_things_first(records: RunRecords, shared_run: SyntheticRun) -> None:
