@@ -81,6 +81,7 @@ def _against_alone(both: Mapping[str, Any], key: str) -> str:
     ratio, mine, alone = both.get(f"{key}_ratio"), both.get(f"{key}_ns"), both.get("alone_ns")
     if not isinstance(ratio, int | float):
         return ""
-    times = isinstance(mine, int | float) and isinstance(alone, int | float)
-    shown = f" ({quantity(float(mine), 'ns')} against {quantity(float(alone), 'ns')})" if times else ""
+    shown = ""
+    if isinstance(mine, int | float) and isinstance(alone, int | float):
+        shown = f" ({quantity(float(mine), 'ns')} against {quantity(float(alone), 'ns')})"
     return f"{quantity(float(ratio), 'ratio')} its time with no draft running{shown}"

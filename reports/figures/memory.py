@@ -47,14 +47,14 @@ def draw(records: RunRecords, verdict: Verdict) -> Sketch:
     top, bottom = table["peak_bytes"].max() / MIB, table["lowest_peak_bytes"].min() / MIB
     room = max(top - bottom, 0.04 * top)
     ax.set_ylim(bottom - 0.35 * room, top + 0.45 * room)
-    near = bool(envelope) and envelope / MIB < 1.5 * top
-    if near:
-        ax.axhline(envelope / MIB, color=style.INK, linewidth=0.9, dashes=(3, 2))
-        ax.set_ylim(top=max(top + 0.45 * room, envelope / MIB * 1.04))
+    near = envelope / MIB if envelope and envelope / MIB < 1.5 * top else None
+    if near is not None:
+        ax.axhline(near, color=style.INK, linewidth=0.9, dashes=(3, 2))
+        ax.set_ylim(top=max(top + 0.45 * room, near * 1.04))
     ax.set_xlabel("median seconds of a warm request")
     ax.set_ylabel("peak resident MiB")
     ax.margins(x=0.15)
-    return Sketch(fig, table, ABOUT + (ENVELOPE if near else ""), _alt(table), ("measured",))
+    return Sketch(fig, table, ABOUT + ("" if near is None else ENVELOPE), _alt(table), ("measured",))
 
 
 def residency(records: RunRecords, arm: str) -> str:
