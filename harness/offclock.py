@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .canonical import digest
 from .machine import resident_bytes
 
@@ -122,7 +124,7 @@ def memory_formula(session: WorkerSession, message: dict[str, Any]) -> dict[str,
             "scratch_bytes": _number(model.engine, "scratch_bytes"),
             "kv_formula_bytes": session.kv_per_token(model) * message["tokens"],
             "kv_engine_bytes": _kv(model.engine, message["tokens"]),
-            "kv_measured_bytes": _kv_measured(model.engine, message["tokens"]),
+            "kv_measured_bytes": _kv_measured(model, message["tokens"]),
         }
         contents |= dict(tensors)
     champion = sum(size for _, size in _tensor_bytes(session.champion))
@@ -155,15 +157,19 @@ def _kv(engine: Any, tokens: int) -> int | None:
     return int(count(tokens)) if callable(count) else None
 
 
-def _kv_measured(engine: Any, tokens: int) -> int:
+def _kv_measured(model: Any, tokens: int) -> int:
     """Growth of the resident set when a cache of so many tokens is made and filled."""
+    engine = model.engine
     tokens = min(tokens, engine.context_limit)
     before = resident_bytes()
     cache = engine.new_cache(tokens)
     for begin in range(0, tokens, 256):
         tx = cache.begin()
         block = [1 + i % (engine.vocabulary - 1) for i in range(min(256, tokens - begin))]
-        engine.verify_linear(tx, block, "none")
+        if _on_features(model):
+            engine.draft(tx, np.zeros((len(block), engine.state_width), np.float32), block, "none")
+        else:
+            engine.verify_linear(tx, block, "none")
         tx.commit_prefix(len(block))
     grown = resident_bytes() - before
     cache.close()

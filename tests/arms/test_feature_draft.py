@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from draftgate.arms.processors import ProcessorChain
 from draftgate.arms.request import Request
 from draftgate.arms.session import Champion
 from draftgate.arms.speculative_arm import SpeculativeArm
+from draftgate.harness.offclock import memory_formula
 from draftgate.harness.shadow import replay_request
 from support.arms_kit import Kit, checked_run
 from support.feature_files import reference_states, write_feature_draft
@@ -183,3 +185,11 @@ def test_a_head_in_four_bits_gives_nearly_the_same_logits_and_other_types_are_re
     assert 0 < np.abs(found[0][0] - found[1][0]).max() / np.abs(found[0][0]).max() < 0.1
     with pytest.raises(UnsupportedModel, match="head_type is 'Q2_K'"):
         draft_of("Q2_K")
+
+
+def test_the_memory_formula_is_measured_for_a_draft_on_hidden_states(pair: Pair) -> None:
+    models = [SimpleNamespace(engine=engine, file=engine.file) for engine in pair[:2]]
+    session: Any = SimpleNamespace(champion=models[0], draft=models[1], kv_per_token=lambda model: 64)
+    found = memory_formula(session, {"tokens": 200})
+    assert found["draft"]["kv_measured_bytes"] >= 0 and found["draft"]["weight_bytes"] > 0
+    assert 0 < found["incremental_bytes"] == found["physical_bytes"] - found["champion"]["tensor_bytes"]
