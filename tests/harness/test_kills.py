@@ -113,8 +113,12 @@ def test_a_worker_does_not_outlive_its_parent(
         time.sleep(0.5)
         workers = _children(process.pid)
         assert workers
-        process.send_signal(how)
-        process.wait(timeout=20)
+        # An interrupt was lost once, under load: Python drops one that arrives inside a destructor. People press again.
+        for _ in range(3):
+            process.send_signal(how)
+            if _until(lambda: process.poll() is not None, 12):
+                break
+        assert process.poll() is not None
         assert _until(lambda: all(_gone(pid) for pid in workers), 15)
     finally:
         process.kill()
