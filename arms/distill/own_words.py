@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any
 
 from .corpus import Earlier
 from .generation import Start, generate
-from .prompts import TEMPERATURES, TrainingPrompt, prompt_set_sha256, training_prompts
+from .prompts import TEMPERATURES, TrainingPrompt, listed, prompt_set_sha256, training_prompts
 
 SHARES = {"own words": 0.52, "later turn": 0.12, "template": 0.36}
 UNOPENED = 0.06
@@ -25,12 +24,6 @@ QUESTION_TEMPERATURE = 0.9
 SPARE = 1.1
 STYLED = 0.4
 """Share of templates that end with a wish for style."""
-
-
-def listed(name: str) -> list[str]:
-    """Lines of a list beside this file: openings, styles or later turns."""
-    text = resources.files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line]
 
 
 def broad_sha256() -> str:

@@ -172,21 +172,22 @@ class TrainingPrompt:
     """Ids of the conversation that this message goes on with, ended by a stop token."""
 
 
-def topics() -> list[str]:
-    listed = resources.files(__package__).joinpath("topics.txt").read_text(encoding="utf-8")
-    return [line for line in listed.splitlines() if line]
+def listed(name: str) -> list[str]:
+    """Lines of a list beside this file: topics, openings, styles or later_turns."""
+    text = resources.files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line]
 
 
 def prompt_set_sha256() -> str:
     """Identity of everything a prompt can be made of, for the provenance receipt."""
-    parts = repr((sorted(KINDS.items()), sorted(WEIGHTS.items()), TEMPERATURES, topics()))
+    parts = repr((sorted(KINDS.items()), sorted(WEIGHTS.items()), TEMPERATURES, listed("topics")))
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
 def training_prompts(seed: int, texts: Sequence[str]) -> Iterator[TrainingPrompt]:
     """An endless stream of prompts. ``texts`` may grow while the stream is read: earlier answers, used as sources."""
     rng = random.Random(seed)
-    names, weights, subjects = list(WEIGHTS), list(WEIGHTS.values()), topics()
+    names, weights, subjects = list(WEIGHTS), list(WEIGHTS.values()), listed("topics")
     while True:
         kind = rng.choices(names, weights)[0]
         if kind in NEEDS_TEXT and len(texts) < 8:

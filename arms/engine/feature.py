@@ -157,7 +157,10 @@ def _with_head(
     if wanted not in (None, FOUR_BITS):
         raise UnsupportedModel(f"{file.path}: {HEAD_TYPE} is {str(wanted)[:40]!r}; known: {FOUR_BITS}")
     if wanted and not kind.startswith("Q4"):
-        kept, kind = to_four_bits(kept, kind, head.shape[-1]), FOUR_BITS
+        try:
+            kept, kind = to_four_bits(kept, kind, head.shape[-1]), FOUR_BITS
+        except ValueError as error:
+            raise UnsupportedModel(f"{file.path}: {HEAD_TYPE} does not fit the champion's head: {error}") from error
     own = np.frombuffer(file.map, np.uint8)
     pad = -len(own) % 64
     buffer = np.concatenate((own, np.zeros(pad, np.uint8), kept.ravel()))

@@ -187,6 +187,27 @@ def test_a_head_in_four_bits_gives_nearly_the_same_logits_and_other_types_are_re
         draft_of("Q2_K")
 
 
+def test_a_head_that_is_not_whole_blocks_cannot_be_in_four_bits(tmp_path: Path) -> None:
+    shape = Shape(
+        types=("F32",), embedding_type="F32", vocabulary=VOCABULARY, width=48, heads=4, kv_heads=2, head_dims=12
+    )
+    champion = NativeEngine.load(write_model(tmp_path / "odd.gguf", shape))
+    path = write_feature_draft(tmp_path / "d.gguf", champion.file.sha256, 48, ROWS, head_type="Q4_1")
+    with pytest.raises(UnsupportedModel, match="a width of 48 is not whole blocks"):
+        FeatureEngine.over(read_gguf(path), champion)
+
+
+def test_a_declined_request_wants_no_states_and_runs_no_draft(pair: Pair) -> None:
+    _, draft, _, _ = pair
+    costs = {"draft": 0.1, "verify": [1.0, 1.1, 1.2], "reading": 9.0}
+    policy = policy_of({"kind": "cost-model", "costs": [costs | {"context": 0}]}, 2)
+    chain = ProcessorChain({}, VOCABULARY, (0,), None)
+    proposer = FeatureDraft(draft, chain, policy, tokens_of(30, 2), frozenset({0}), 70)
+    proposer.prefill(tokens_of(30, 2))
+    assert proposer.state_layers is None and proposer.cache.length == proposer.requested() == 0
+    assert proposer.propose(tokens_of(30, 2), 2, None).tokens == []
+
+
 def test_the_memory_formula_is_measured_for_a_draft_on_hidden_states(pair: Pair) -> None:
     models = [SimpleNamespace(engine=engine, file=engine.file) for engine in pair[:2]]
     session: Any = SimpleNamespace(champion=models[0], draft=models[1], kv_per_token=lambda model: 64)

@@ -31,6 +31,7 @@ def test_a_small_draft_is_trained_loaded_exact_and_documented(champion: Any, tmp
     from draftgate.arms.build import build_arm
     from draftgate.arms.distill import receipt
     from draftgate.arms.distill.pipeline import Recipe, distill
+    from draftgate.arms.engine.draft_keys import HEAD_TYPE
     from draftgate.arms.models import load_draft
     from draftgate.arms.request import Request, StopPolicy
 
@@ -43,6 +44,9 @@ def test_a_small_draft_is_trained_loaded_exact_and_documented(champion: Any, tmp
     assert made.answer_tokens >= 400 and made.file_bytes == out.stat().st_size
 
     draft = load_draft(out, champion, threads=2)
+    if kind == "feature":
+        assert draft.file.metadata[HEAD_TYPE] == "Q4_1" and draft.engine.inner_layers == (25,)
+        assert {t.type for t in draft.file.tensors.values()} == {"F32", "Q4_1"}
     prompt = tuple(champion.encode_chat([{"role": "user", "content": "Name three colours."}]))
     request = Request("r", prompt, 24, 1, StopPolicy(tuple(champion.tokenizer.stop_ids)))
     alone = build_arm({"name": "champion_alone", "kind": "champion_alone"}, champion).generate(request)

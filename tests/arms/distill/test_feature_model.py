@@ -60,6 +60,7 @@ def test_the_linear_start_beats_the_raw_one_and_is_no_surer_than_it_is_right(tmp
     import torch
     from draftgate.arms.distill.batches import Batch, Labels
     from draftgate.arms.distill.feature import FeatureTask, warm_start
+    from draftgate.arms.distill.four_bits import FourBits
 
     module, vocabulary = model(), 40
     generator = torch.Generator().manual_seed(5)
@@ -89,3 +90,7 @@ def test_the_linear_start_beats_the_raw_one_and_is_no_surer_than_it_is_right(tmp
     torch.manual_seed(0)
     after = float(task.loss(batch, 0.0).detach())
     assert after < 0.8 * before and fitted < after
+    active = [part.active for part in module.modules() if isinstance(part, FourBits)]
+    assert len(active) > 4 and not any(active)
+    task.loss(batch, 0.5)
+    assert all(part.active for part in module.modules() if isinstance(part, FourBits))

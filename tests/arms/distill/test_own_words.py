@@ -64,7 +64,11 @@ def test_a_later_turn_goes_on_with_a_conversation_that_ended(champion: Any, tmp_
         yield from (TrainingPrompt("later turn", "Why that one?", 0.0, seed, before) for seed in range(2))
 
     amount = corpus.Amount(tokens=1, shard_sequences=2, max_new_tokens=8)
-    (path,) = corpus.build(champion, tmp_path, amount, 1, later, Filter.shipped(), (2, 25), lambda n: None)
+    (path,), (again,) = (
+        corpus.build(champion, tmp_path / name, amount, 1, later, Filter.shipped(), (2, 25), lambda n: None)
+        for name in ("first", "again")
+    )
+    assert corpus.sha256([path]) == corpus.sha256([again]) and path.read_bytes() != again.read_bytes()
     shard = corpus.load(path)
     ids = shard.ids[: shard.prompts[0]].tolist()
     whole = [{"role": "user", "content": "Name a colour."}, {"role": "assistant", "content": "Blue."},
