@@ -86,6 +86,8 @@ class NeuralDraft:
         self.fed = 0
         """Authoritative tokens of the open transaction, ahead of the proposals."""
         self._rows: list[Masses] = []
+        self._written: list[npt.NDArray[np.int64]] = []
+        """Of each buffer of `_rows`, the tokens that have mass in it, where rows are narrow."""
         self._full: npt.NDArray[np.float32] | None = None
 
     @cached_property
@@ -180,12 +182,20 @@ class NeuralDraft:
         if draws is None:
             token, entropy, top = self._peak(logits)
             return token, top, top, entropy
-        row = self._masses(logits, self._buffer(i))
-        token = draws.categorical(row, "draft_sample", i)
+        row = self._buffer(i)
+        if self.narrow:
+            # With ids in order and nothing edited, the law of the short row is that of the long one without its zeros,
+            # and the same number draws the same token from either.
+            drawn = self.state.masses(logits, None, entropy=True)
+            self._widen(drawn, i)
+        else:
+            drawn = self.state.masses(self._spread(logits), row, entropy=True)
+        at = draws.categorical(drawn, "draft_sample", i)
         assert proposal.rows is not None
         proposal.rows.append(row)
-        top = float(row.max()) / TOTAL if self.course.needs_peak else 0.0
-        return token, float(row[token]) / TOTAL, top, self.state.entropy
+        top = float(drawn.max()) / TOTAL if self.course.needs_peak else 0.0
+        token = at if self.output_ids is None or not self.narrow else int(self.output_ids[at])
+        return token, float(drawn[at]) / TOTAL, top, self.state.entropy
 
     def _forward(self, feed: list[int]) -> npt.NDArray[np.float32]:
         assert self.tx is not None
@@ -203,12 +213,13 @@ class NeuralDraft:
         assert self.output_ids is not None
         return int(self.output_ids[at]), entropy, top
 
-    def _masses(self, logits: npt.NDArray[np.float32], row: Masses) -> Masses:
-        if not self.narrow:
-            return self.state.masses(self._spread(logits), row, entropy=True)
-        # With ids in order and nothing edited, the law of the short row is the law of the long one without its zeros.
-        row[self.output_ids] = self.state.masses(logits, None, entropy=True)
-        return row
+    def _widen(self, short: Masses, i: int) -> None:
+        """The masses of a short row into buffer i, at their tokens; what the row before it left there goes first."""
+        assert self.output_ids is not None
+        row, kept = self._rows[i], np.flatnonzero(short)
+        row[self._written[i]] = 0
+        self._written[i] = self.output_ids[kept]
+        row[self._written[i]] = short[kept]
 
     def _spread(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self.output_ids is None:
@@ -221,6 +232,7 @@ class NeuralDraft:
     def _buffer(self, i: int) -> Masses:
         while len(self._rows) <= i:
             self._rows.append(np.zeros(self.chain.vocabulary, np.uint64))
+            self._written.append(np.zeros(0, np.int64))
         return self._rows[i]
 
     # -- after a round -----------------------------------------------------------------------------------------------

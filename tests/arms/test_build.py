@@ -10,8 +10,10 @@ import pytest
 from draftgate.arms import build, overhead
 from draftgate.arms.build import build_arm, check_spec, output_ids_of
 from draftgate.arms.champion_alone import ChampionAlone
+from draftgate.arms.draws import PhiloxDraws
 from draftgate.arms.errors import ArmError
 from draftgate.arms.request import Request, StopPolicy
+from draftgate.arms.round import Proposal
 from draftgate.arms.speculative_arm import SpeculativeArm
 from support.arms_kit import Kit
 
@@ -140,15 +142,29 @@ def test_another_tokenizer_is_refused_with_its_first_difference(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("cut", [{}, {"top_k": 2}, {"top_p": 0.7}, {"typical_p": 0.8, "min_p": 0.1}])
-def test_a_reduced_row_has_the_law_of_the_whole_row(cut: dict[str, Any]) -> None:
+def test_a_reduced_row_has_the_law_and_the_draws_of_the_whole_row(
+    cut: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     kit = Kit({"temperature": 0.8, **cut}, vocabulary=9, stop_ids=())
-    draft = kit.draft(kit.request())
-    draft.output_ids = np.array([1, 3, 4, 8], np.int64)
-    logits = np.array([0.5, 2.0, 2.0, -1.0], np.float32)
-    assert draft.narrow
-    short = draft._masses(logits, np.zeros(9, np.uint64))
-    whole = draft.state.masses(draft._spread(logits))
-    assert short.tolist() == whole.tolist()
+    narrow, wide = kit.draft(kit.request()), kit.draft(kit.request())
+    rng = np.random.default_rng(3)
+    rows = rng.normal(0, 2, (40, 4)).astype(np.float32)
+    for draft in (narrow, wide):
+        draft.output_ids = np.array([1, 3, 4, 8], np.int64)
+    wide.narrow = False
+    assert narrow.narrow
+    entropy: list[float] = []
+    for number, logits in enumerate(rows):  # buffers serve row after row: nothing of an earlier one may stay
+        seen = []
+        for draft in (narrow, wide):
+            proposal = Proposal(rows=[])
+            monkeypatch.setattr(draft, "_forward", lambda feed, logits=logits: logits)
+            drawn = draft._draw([], number % 2, PhiloxDraws(7, "s", number), proposal)
+            assert proposal.rows is not None
+            seen.append((drawn[:3], proposal.rows[0].tolist()))
+            entropy.append(drawn[3])
+        assert seen[0] == seen[1]
+    assert entropy[::2] == pytest.approx(entropy[1::2], rel=1e-9)
 
 
 def test_tokens_out_of_order_are_spread_so_that_ties_go_to_the_lowest_id() -> None:
