@@ -21,6 +21,12 @@ def print_report(report: dict[str, Any], console: Console) -> None:
     )
     console.print(_rates(report))
     console.print(_costs(report))
+    for threads, found in report["threads"].items():
+        if "exchange_ns" in found:
+            console.print(
+                f"{threads} threads: a cache line changes hands in {found['exchange_ns']:.0f} ns (tens where they "
+                "share a cache, hundreds where not: then each column of a call costs more)"
+            )
     if "overhead" in report:
         console.print(_overhead(report["overhead"]))
         rows = report["overhead"]["five_rows"]

@@ -42,6 +42,7 @@ def test_the_report_has_the_agreed_shape(report: dict[str, Any]) -> None:
         assert set(found["contexts"]) == {"40", "48"}  # what does not fit the model's context is left out
         assert found["contexts"]["40"]["verify_cost"] == found["verify_cost"]
         assert found["sequences"]["8"]["ratio"] > 0
+    assert "exchange_ns" not in report["threads"]["1"] and report["threads"]["2"]["exchange_ns"] > 1
     assert report["resident_bytes"] > 0
     assert report["load_s"] > 0
 
@@ -62,7 +63,8 @@ def test_the_command_prints_tables_or_json(
 ) -> None:
     def measured(path: Path, threads: list[int], effort: bench.Effort, *_: Any) -> dict[str, Any]:
         assert (path, threads, effort.contexts) == (smollm2, [1], (40,))
-        return report | {"overhead": OVERHEAD}
+        two = report["threads"]["2"] | {"exchange_ns": 31.2}
+        return report | {"overhead": OVERHEAD, "threads": report["threads"] | {"2": two}}
 
     monkeypatch.setattr(bench, "measure", measured)
     words = ["bench", "--model", str(smollm2), "--threads", "1", "--contexts", "40", "--seconds", "0.01"]
@@ -71,6 +73,7 @@ def test_the_command_prints_tables_or_json(
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "decode/s" in out and "relative to a call of one token" in out
+    assert "in 31 ns" in out and out.count("changes hands") == 1
     assert "outside µs" in out and "3.0%" in out and "stochastic 250 µs" in out
 
 

@@ -10,6 +10,7 @@
 
 #include "bandwidth.hpp"
 #include "engine.hpp"
+#include "exchange.hpp"
 #include "recycler.hpp"
 
 namespace nb = nanobind;
@@ -163,4 +164,8 @@ NB_MODULE(_native, m) {
     nb::gil_scoped_release release;
     return read_bandwidth(bytes, threads);
   }, nb::arg("bytes"), nb::arg("threads"), "Bytes per second read from memory by that many threads.");
+  m.def("exchange_ns", [] {
+    nb::gil_scoped_release release;
+    return exchange_ns();
+  }, "Nanoseconds for a cache line to go from one thread to another.");
 }

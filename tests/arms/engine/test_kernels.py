@@ -74,3 +74,7 @@ def test_the_environment_chooses_the_kernel_set(models: dict[str, Path], monkeyp
 
 def test_bandwidth_is_measured() -> None:
     assert _native.bandwidth(1 << 24, 1) > 1e8
+
+
+def test_a_cache_line_takes_time_to_change_hands() -> None:
+    assert 1 < _native.exchange_ns() < 1e9  # light itself goes 30 cm in a nanosecond
