@@ -55,10 +55,11 @@ def build(vocabulary: Vocabulary) -> Tokenizer:
     if vocabulary.pre not in PRE_TOKENISERS:
         known = ", ".join(sorted(PRE_TOKENISERS))
         raise TokenizerError(f"tokenizer.ggml.pre is {vocabulary.pre[:80]!r}; supported: {known}")
-    if len(vocabulary.ids) != len(vocabulary.tokens):
+    ids = vocabulary.ids()
+    if len(ids) != len(vocabulary.tokens):
         raise TokenizerError("tokenizer.ggml.tokens holds a token twice")
     merges = [merge.partition(" ")[::2] for merge in vocabulary.merges or []]
-    plain = {text: i for text, i in vocabulary.ids.items() if i not in vocabulary.specials}  # so text never spells one
+    plain = {text: i for text, i in ids.items() if i not in vocabulary.specials}  # so text never spells one
     for i, (left, right) in enumerate(merges):  # the library panics on some of these
         if not (left and right and left in plain and right in plain and left + right in plain):
             pair = f"merge {i} joins {left[:40]!r} and {right[:40]!r}"
@@ -76,7 +77,8 @@ def _pre_tokeniser(name: str) -> Any:
 
 def missing_bytes(vocabulary: Vocabulary) -> frozenset[int]:
     """Bytes the vocabulary has no token for: texts that need one of them cannot be spelled."""
-    return frozenset(byte for byte, character in byte_characters().items() if character not in vocabulary.ids)
+    spelled = set(byte_characters().values()).intersection(vocabulary.tokens)
+    return frozenset(byte for byte, character in byte_characters().items() if character not in spelled)
 
 
 def token_bytes(vocabulary: Vocabulary) -> list[bytes]:

@@ -292,4 +292,4 @@ def processors() -> int:
 
 def _hash_of_tokenizer_keys(file: GgufFile) -> str:
     keys = {key: value for key, value in file.metadata.items() if key.startswith("tokenizer.")}
-    return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(keys, sort_keys=True, default=list).encode()).hexdigest()

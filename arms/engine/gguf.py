@@ -12,12 +12,15 @@ import mmap
 import os
 import stat
 import struct
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..errors import ArmError
+from .string_array import StringArray
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -102,7 +105,7 @@ class GgufFile:
     """Size of the file."""
     version: int
     metadata: dict[str, Any]
-    """Strings, numbers, bools; arrays are lists of them."""
+    """Strings, numbers, bools; arrays are lists of them, of strings a `StringArray`."""
     tensors: dict[str, TensorInfo]
     """In the order of the file."""
     map: mmap.mmap = field(repr=False, compare=False)
@@ -255,7 +258,7 @@ class _Reader:
             return self.array(what, depth)
         raise self.fail(f"{what} has the unknown type {kind}")
 
-    def array(self, what: str, depth: int) -> list[Any]:
+    def array(self, what: str, depth: int) -> Sequence[Any]:
         if depth >= MAX_NESTING:
             raise self.fail(f"{what} nests arrays deeper than {MAX_NESTING}")
         kind: int = self.number("I", f"the element type of {what}")
@@ -286,13 +289,13 @@ class _Reader:
         self.position += count
         return raw
 
-    def strings(self, count: int, what: str) -> list[str]:
+    def strings(self, count: int, what: str) -> StringArray:
         """The tight loop of a load: two arrays of some 50 000 strings in 30 ms."""
         self.need(8 * count, what)
-        mapped, size, position = self.map, self.size, self.position
+        mapped, size, first, position = self.map, self.size, self.position, self.position
         length_at = struct.Struct("<Q").unpack_from
-        values: list[str] = []
-        append = values.append
+        ends = array("I" if size < 1 << 32 else "Q")
+        append = ends.append
         try:
             for _ in range(count):
                 (length,) = length_at(mapped, position)
@@ -300,16 +303,17 @@ class _Reader:
                 end = position + length
                 if end > size or length > MAX_STRING_BYTES:
                     raise struct.error
-                append(mapped[position:end].decode())
+                mapped[position:end].decode()
+                append(end - first)
                 position = end
         except struct.error:
             self.position = position
-            raise self.fail(f"{what}: string {len(values)} of {count} passes the end of the file") from None
+            raise self.fail(f"{what}: string {len(ends)} of {count} passes the end of the file") from None
         except UnicodeDecodeError:
             self.position = position
-            raise self.fail(f"{what}: string {len(values)} of {count} is not UTF-8") from None
+            raise self.fail(f"{what}: string {len(ends)} of {count} is not UTF-8") from None
         self.position = position
-        return values
+        return StringArray(mapped[first:position], ends)
 
     def tensors(self, count: int, alignment: int) -> dict[str, TensorInfo]:
         described: dict[str, TensorInfo] = {}

@@ -18,7 +18,7 @@ class ScoredPieces:
     """Encodes text by scores. Raises TokenizerError when the vocabulary lacks a byte token or the space."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        if len(vocabulary.ids) != len(vocabulary.tokens):
+        if len(vocabulary.ids()) != len(vocabulary.tokens):
             raise TokenizerError("tokenizer.ggml.tokens holds a token twice")
         self.scores = vocabulary.scores or []
         self.ids = {

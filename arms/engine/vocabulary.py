@@ -7,12 +7,13 @@ import json
 import math
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ..errors import ArmError
+from .string_array import StringArray
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 """Token types as GGUF stores them."""
@@ -32,10 +33,10 @@ class TokenizerError(ArmError):
 class Vocabulary:
     model: str
     pre: str
-    tokens: list[str]
+    tokens: Sequence[str]
     types: list[int]
     scores: list[float] | None
-    merges: list[str] | None
+    merges: Sequence[str] | None
     bos: int | None
     eos: int | None
     pad: int | None
@@ -47,9 +48,8 @@ class Vocabulary:
     add_space_prefix: bool
     """SentencePiece: a text, and a text after a special token, starts with a space of the tokenizer's own."""
 
-    @cached_property
     def ids(self) -> dict[str, int]:
-        """Token text -> id."""
+        """Token text -> id; made anew with every call, as only the building of a tokenizer needs it."""
         return {text: i for i, text in enumerate(self.tokens)}
 
     @cached_property
@@ -167,17 +167,17 @@ def _where(field: str, a: Vocabulary, b: Vocabulary) -> str:
     return "; ".join(f"{name} is {getattr(a, name)!r} and {getattr(b, name)!r}" for name in pairs)
 
 
-def _first_pair(what: str, a: list[Any], b: list[Any]) -> str:
+def _first_pair(what: str, a: Sequence[Any], b: Sequence[Any]) -> str:
     for i, (x, y) in enumerate(zip(a, b, strict=False)):
         if x != y:
             return f"{what} {i} is {x!r} and {y!r}"
     return f"{what} {min(len(a), len(b))} is in one of them only ({len(a)} and {len(b)} entries)"
 
 
-def _array(metadata: Mapping[str, Any], name: str, kind: type) -> list[Any] | None:
+def _array(metadata: Mapping[str, Any], name: str, kind: type) -> Any:
     values = metadata.get(f"tokenizer.ggml.{name}")
-    if values is None:
-        return None
+    if values is None or (kind is str and isinstance(values, StringArray)):
+        return values
     if not isinstance(values, list) or not set(map(type, values)) <= {kind}:
         raise TokenizerError(f"tokenizer.ggml.{name} is not an array of {kind.__name__}")
     return values
@@ -205,6 +205,8 @@ def _short(value: object) -> str:
 
 def _digest(value: object) -> str:
     """sha256 of a value's JSON; of a list of strings, of their lengths and characters (fast for whole vocabularies)."""
+    if isinstance(value, StringArray):
+        value = list(value)
     if isinstance(value, list) and set(map(type, value)) == {str}:
         lengths = array("I", map(len, value))
         if sys.byteorder == "big":

@@ -2,6 +2,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <atomic>
 #include <stdexcept>
 
@@ -235,6 +239,9 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
       if (!(factor > 0.0f)) throw std::invalid_argument("rope_freqs.weight holds a factor that is not positive");
   }
   model.rope = Rope(sizes.rope_dims, sizes.rope_base, sizes.rope_scale, factors);
+#ifdef __GLIBC__
+  malloc_trim(0);  // what reading the file and its vocabulary used for a moment goes back to the system
+#endif
   return model;
 }
 
