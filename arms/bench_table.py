@@ -24,8 +24,8 @@ def print_report(report: dict[str, Any], console: Console) -> None:
     for threads, found in report["threads"].items():
         if "exchange_ns" in found:
             console.print(
-                f"{threads} threads: a cache line changes hands in {found['exchange_ns']:.0f} ns (tens where they "
-                "share a cache, hundreds where not: then each column of a call costs more)"
+                f"{threads} threads: a cache line goes from one thread to another in {found['exchange_ns']:.0f} ns "
+                "(tens where they share a cache, hundreds where not: then each column of a call costs more)"
             )
     if "overhead" in report:
         console.print(_overhead(report["overhead"]))

@@ -182,20 +182,19 @@ class NeuralDraft:
         if draws is None:
             token, entropy, top = self._peak(logits)
             return token, top, top, entropy
-        row = self._buffer(i)
-        if self.narrow:
+        ids, row = self.output_ids if self.narrow else None, self._buffer(i)
+        if ids is None:
+            drawn = self.state.masses(self._spread(logits), row, entropy=True)
+        else:
             # With ids in order and nothing edited, the law of the short row is that of the long one without its zeros,
             # and the same number draws the same token from either.
             drawn = self.state.masses(logits, None, entropy=True)
-            self._widen(drawn, i)
-        else:
-            drawn = self.state.masses(self._spread(logits), row, entropy=True)
+            self._widen(drawn, ids, i)
         at = draws.categorical(drawn, "draft_sample", i)
         assert proposal.rows is not None
         proposal.rows.append(row)
         top = float(drawn.max()) / TOTAL if self.course.needs_peak else 0.0
-        token = at if self.output_ids is None or not self.narrow else int(self.output_ids[at])
-        return token, float(drawn[at]) / TOTAL, top, self.state.entropy
+        return at if ids is None else int(ids[at]), float(drawn[at]) / TOTAL, top, self.state.entropy
 
     def _forward(self, feed: list[int]) -> npt.NDArray[np.float32]:
         assert self.tx is not None
@@ -213,12 +212,11 @@ class NeuralDraft:
         assert self.output_ids is not None
         return int(self.output_ids[at]), entropy, top
 
-    def _widen(self, short: Masses, i: int) -> None:
+    def _widen(self, short: Masses, ids: npt.NDArray[np.int64], i: int) -> None:
         """The masses of a short row into buffer i, at their tokens; what the row before it left there goes first."""
-        assert self.output_ids is not None
         row, kept = self._rows[i], np.flatnonzero(short)
         row[self._written[i]] = 0
-        self._written[i] = self.output_ids[kept]
+        self._written[i] = ids[kept]
         row[self._written[i]] = short[kept]
 
     def _spread(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

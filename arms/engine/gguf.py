@@ -275,7 +275,8 @@ class _Reader:
         if kind == _BOOL:
             return [bool(byte) for byte in self.truths(count, what)]
         if kind == _STRING:
-            return self.strings(count, what)
+            strings = self.strings(count, what)
+            return list(strings) if depth else strings  # by the million, small ones would cost more as objects
         if kind == _ARRAY:
             self.need(12 * count, what)
             return [self.array(what, depth + 1) for _ in range(count)]
@@ -303,7 +304,7 @@ class _Reader:
                 end = position + length
                 if end > size or length > MAX_STRING_BYTES:
                     raise struct.error
-                mapped[position:end].decode()
+                mapped[position:end].decode()  # only to see that it can be: `StringArray` does it again when asked
                 append(end - first)
                 position = end
         except struct.error:

@@ -12,7 +12,7 @@ from typing import overload
 
 
 class StringArray(Sequence[str]):
-    """Equal to any sequence of the same strings. Every access decodes anew: iterate once and keep what is needed."""
+    """Equal to a list or tuple of the same strings. Every access decodes anew: iterate once and keep what is needed."""
 
     __slots__ = ("_ends", "_raw")
 
@@ -43,7 +43,7 @@ class StringArray(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, StringArray):
             return self._raw == other._raw
-        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+        if not isinstance(other, list | tuple):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 

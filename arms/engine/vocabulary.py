@@ -100,13 +100,13 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     model = metadata.get("tokenizer.ggml.model")
     if model not in MODELS:
         raise TokenizerError(f"tokenizer.ggml.model is {_short(model)}; supported: {', '.join(MODELS)}")
-    tokens = _array(metadata, "tokens", str)
+    tokens = _strings(metadata, "tokens")
     if not tokens:
         raise TokenizerError("tokenizer.ggml.tokens is missing or empty")
     count = len(tokens)
     types = _array(metadata, "token_type", int) or [NORMAL] * count
     scores = _array(metadata, "scores", float)
-    merges = _array(metadata, "merges", str)
+    merges = _strings(metadata, "merges")
     for name, values in (("token_type", types), ("scores", scores)):
         if values is not None and len(values) != count:
             raise TokenizerError(f"tokenizer.ggml.{name} has {len(values)} entries for {count} tokens")
@@ -174,10 +174,15 @@ def _first_pair(what: str, a: Sequence[Any], b: Sequence[Any]) -> str:
     return f"{what} {min(len(a), len(b))} is in one of them only ({len(a)} and {len(b)} entries)"
 
 
-def _array(metadata: Mapping[str, Any], name: str, kind: type) -> Any:
+def _strings(metadata: Mapping[str, Any], name: str) -> Sequence[str] | None:
     values = metadata.get(f"tokenizer.ggml.{name}")
-    if values is None or (kind is str and isinstance(values, StringArray)):
-        return values
+    return values if isinstance(values, StringArray) else _array(metadata, name, str)
+
+
+def _array(metadata: Mapping[str, Any], name: str, kind: type) -> list[Any] | None:
+    values = metadata.get(f"tokenizer.ggml.{name}")
+    if values is None:
+        return None
     if not isinstance(values, list) or not set(map(type, values)) <= {kind}:
         raise TokenizerError(f"tokenizer.ggml.{name} is not an array of {kind.__name__}")
     return values

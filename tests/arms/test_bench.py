@@ -73,7 +73,7 @@ def test_the_command_prints_tables_or_json(
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "decode/s" in out and "relative to a call of one token" in out
-    assert "in 31 ns" in out and out.count("changes hands") == 1
+    assert "in 31 ns" in out and out.count("from one thread to another") == 1
     assert "outside µs" in out and "3.0%" in out and "stochastic 250 µs" in out
 
 

@@ -151,6 +151,7 @@ def test_a_reduced_row_has_the_law_and_the_draws_of_the_whole_row(
     rows = rng.normal(0, 2, (40, 4)).astype(np.float32)
     for draft in (narrow, wide):
         draft.output_ids = np.array([1, 3, 4, 8], np.int64)
+        draft.course.needs_peak = True
     wide.narrow = False
     assert narrow.narrow
     entropy: list[float] = []

@@ -11,39 +11,47 @@
 namespace draftgate {
 namespace {
 
-// Gives way now and then: the other may need this processor.
-void await(const std::atomic<int>& line, int value) {
-  for (int spins = 0; line.load(std::memory_order_acquire) != value; ++spins) {
-    if (spins < 1000)
-      relax();
-    else
-      std::this_thread::yield();
+constexpr int kBursts = 100, kTrips = 100, kSpins = 20000;
+constexpr std::chrono::milliseconds kLongest{200};
+constexpr int kOver = -1;
+
+// False when the other thread has ended the exchange. Gives way now and then: the other may need this processor.
+bool await(const std::atomic<int>& line, int value) {
+  for (int spins = 0;; ++spins) {
+    const int now = line.load(std::memory_order_acquire);
+    if (now == value || now == kOver) return now == value;
+    if (spins > kSpins) std::this_thread::yield();
   }
 }
 
 }  // namespace
 
 double exchange_ns() {
-  constexpr int bursts = 100, trips = 100;
+  using Clock = std::chrono::steady_clock;
   alignas(64) std::atomic<int> line{0};
-  std::vector<double> found(bursts);
+  std::vector<double> found;
   PoolHandle handle(2);
   handle.with([&](Pool& pool) {
     pool.run([&](size_t thread) {
-      for (int burst = 0; burst < bursts; ++burst) {
-        const auto start = std::chrono::steady_clock::now();
-        for (int i = burst * trips; i < (burst + 1) * trips; ++i) {
-          if (thread == 0) line.store(2 * i + 1, std::memory_order_release);
-          await(line, 2 * i + (thread == 0 ? 2 : 1));
-          if (thread == 1) line.store(2 * i + 2, std::memory_order_release);
-        }
-        const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-        if (thread == 0) found[burst] = spent.count() / (2 * trips);
+      if (thread == 1) {
+        for (int i = 0; await(line, 2 * i + 1); ++i) line.store(2 * i + 2, std::memory_order_release);
+        return;
       }
+      const auto begin = Clock::now();
+      for (int i = 0; i < kBursts * kTrips && Clock::now() - begin < kLongest;) {
+        const auto start = Clock::now();
+        for (const int end = i + kTrips; i < end; ++i) {
+          line.store(2 * i + 1, std::memory_order_release);
+          await(line, 2 * i + 2);
+        }
+        found.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count() / (2 * kTrips));
+      }
+      line.store(kOver, std::memory_order_release);
     });
   });
-  std::nth_element(found.begin(), found.begin() + bursts / 4, found.end());
-  return found[bursts / 4];
+  const auto quartile = found.begin() + std::ptrdiff_t(found.size() / 4);
+  std::nth_element(found.begin(), quartile, found.end());
+  return *quartile;
 }
 
 }  // namespace draftgate

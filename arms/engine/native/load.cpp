@@ -240,7 +240,7 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
   }
   model.rope = Rope(sizes.rope_dims, sizes.rope_base, sizes.rope_scale, factors);
 #ifdef __GLIBC__
-  malloc_trim(0);  // what reading the file and its vocabulary used for a moment goes back to the system
+  malloc_trim(0);  // what we used for a moment goes back, and what reading file and vocabulary did before
 #endif
   return model;
 }

@@ -19,6 +19,7 @@ from .world import NUMERIC, REDUCED, SAMPLED, STOCHASTIC, World
 GROUP = "distribution"
 _ACCEPT = "self.uniform(p_y, 'accept_uniform', position)"
 _DOMAIN = "'correction_sample'"
+_DRAWN = "draws.categorical(drawn, 'draft_sample', i)"
 _CORRECT = "draws.categorical(rest, 'correction_sample', i, mass)"
 
 
@@ -26,24 +27,23 @@ def _rows_from(change: Any) -> Any:
     """Proposals are drawn as ever, but the rows kept for the acceptance are ``change(draft, raw logits, row)``."""
 
     def make(original: Any) -> Any:
-        def masses(self: NeuralDraft, logits: Any, row: Any) -> Any:
-            drawn = original(self, logits, row)
-            self.__dict__["told"] = (np.array(logits), drawn.copy())
-            return drawn
+        def forward(self: NeuralDraft, feed: Any) -> Any:
+            logits = original(self, feed)
+            self.__dict__["told"] = np.array(logits)
+            return logits
 
-        return masses
+        return forward
 
     def keep(original: Any) -> Any:
         def draw(self: NeuralDraft, feed: Any, i: int, draws: Any, proposal: Any) -> Any:
             out = original(self, feed, i, draws, proposal)
             if draws is not None:
-                logits, row = self.__dict__["told"]
-                proposal.rows[-1] = change(self, logits, row)
+                proposal.rows[-1] = change(self, self.__dict__["told"], proposal.rows[-1])
             return out
 
         return draw
 
-    return both(wrap(NeuralDraft, "_masses", make), wrap(NeuralDraft, "_draw", keep))
+    return both(wrap(NeuralDraft, "_forward", make), wrap(NeuralDraft, "_draw", keep))
 
 
 def _raw(draft: NeuralDraft, logits: Any, row: Any) -> Any:
@@ -192,9 +192,7 @@ _ROUND = "stochastic_round"
 
 FAULTS = [
     _patched("always accept", PhiloxDraws, "accept", (f"{_ACCEPT} <= q_y", "True")),
-    _patched(
-        "greedy draft, soft p", NeuralDraft, "_draw", ("draws.categorical(row, 'draft_sample', i)", "int(row.argmax())")
-    ),
+    _patched("greedy draft, soft p", NeuralDraft, "_draw", (_DRAWN, "int(drawn.argmax())")),
     Fault("p before the draft's processors", GROUP, ON, _rows_from(_raw)),
     Fault("temperature on one side", GROUP, ON, _rows_from(_at_temperature_one)),
     Fault("top-p on one side", GROUP, ON, _rows_from(_whole_nucleus)),

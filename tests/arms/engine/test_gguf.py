@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 import pytest
+from draftgate.arms.engine.engine import _hash_of_tokenizer_keys
 from draftgate.arms.engine.gguf import TENSOR_TYPES, GgufError, read_gguf
+from draftgate.arms.engine.string_array import StringArray
+from draftgate.arms.engine.vocabulary import read_vocabulary
 from support.vocabulary_files import write_small
 
 
@@ -65,6 +70,33 @@ def test_real_model_agrees_with_the_gguf_package(smollm2: Path) -> None:
     ]
     assert ours.metadata["tokenizer.ggml.merges"] == theirs.fields["tokenizer.ggml.merges"].contents()
     ours.require_loadable()
+
+
+def test_a_vocabulary_is_held_in_little_more_than_its_bytes(smollm2: Path) -> None:
+    tracemalloc.start()
+    file = read_gguf(smollm2)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    strings = [file.metadata[f"tokenizer.ggml.{name}"] for name in ("tokens", "merges")]
+    assert all(isinstance(kept, StringArray) and len(kept) > 40_000 for kept in strings)
+    assert held < 2 * sum(8 + len(text.encode()) for kept in strings for text in kept)  # as lists, more than four times
+
+
+def test_hashes_do_not_depend_on_how_strings_are_held(smollm2: Path) -> None:
+    file = read_gguf(smollm2)
+    lists = {key: list(v) if isinstance(v, StringArray) else v for key, v in file.metadata.items()}
+    assert read_vocabulary(lists).identity == read_vocabulary(file.metadata).identity
+    keys = {key: value for key, value in lists.items() if key.startswith("tokenizer.")}
+    plain = hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
+    assert _hash_of_tokenizer_keys(file) == plain
+
+
+def test_strings_of_a_file_past_four_gigabytes(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "large.gguf"
+    path.write_bytes(small.read_bytes())
+    with path.open("r+b") as handle:
+        handle.truncate((1 << 32) + 1)  # sparse: it takes no room
+    assert read_gguf(path).metadata == read_gguf(small).metadata
 
 
 def test_type_table_agrees_with_the_gguf_package() -> None:

@@ -94,3 +94,16 @@ def test_a_small_file_cannot_claim_much_memory(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 * 8 * count
+
+
+def test_nested_arrays_of_strings_claim_no_more_than_others(tmp_path: Path) -> None:
+    count = 100_000
+    key = struct.pack("<Q", 1) + b"k" + struct.pack("<IIQ", 9, 9, count)
+    path = tmp_path / "s.gguf"
+    peaks = []
+    for kind in (8, 4):  # strings; numbers
+        tracemalloc.start()
+        assert check(path, b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + key + struct.pack("<IQ", kind, 0) * count)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[0] < 1.5 * peaks[1]
