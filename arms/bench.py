@@ -70,9 +70,8 @@ def measure(path: Path, threads: Sequence[int], effort: Effort, progress: Progre
         progress(f"{count} threads: memory bandwidth")
         bandwidth = statistics.median(_native.bandwidth(BANDWIDTH_BYTES, count) for _ in range(3))
         found = _one_thread_count(model, contexts, bandwidth, effort, progress)
-        if (
-            count > 1 and processors() > 1
-        ):  # right after what it is to explain: a virtual machine may be moved at any time
+        if count > 1 and processors() > 1:
+            # Right after what it is to explain: a virtual machine may be moved at any time.
             found["exchange_ns"] = _native.exchange_ns()
         report["threads"][str(count)] = found
     if effort.overhead:

@@ -36,9 +36,9 @@ class StringArray(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
-        end = self._ends[at]
-        start = self._ends[at - 1] + 8 if at % len(self._ends) else 8
-        return self._raw[start:end].decode()
+        i = range(len(self))[at]
+        start = self._ends[i - 1] + 8 if i else 8
+        return self._raw[start : self._ends[i]].decode()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, StringArray):
