@@ -91,14 +91,6 @@ def test_hashes_do_not_depend_on_how_strings_are_held(smollm2: Path) -> None:
     assert _hash_of_tokenizer_keys(file) == plain
 
 
-def test_strings_of_a_file_past_four_gigabytes(small: Path, tmp_path: Path) -> None:
-    path = tmp_path / "large.gguf"
-    path.write_bytes(small.read_bytes())
-    with path.open("r+b") as handle:
-        handle.truncate((1 << 32) + 1)  # sparse: it takes no room
-    assert read_gguf(path).metadata == read_gguf(small).metadata
-
-
 def test_type_table_agrees_with_the_gguf_package() -> None:
     for number, (name, block, size) in TENSOR_TYPES.items():
         kind = gguf.GGMLQuantizationType(number)

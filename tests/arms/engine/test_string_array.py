@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 
 def packed(strings: list[str]) -> StringArray:
-    raw, ends = b"", array("I")
+    raw, ends = b"", array("Q")
     for text in strings:
         raw += struct.pack("<Q", len(text.encode())) + text.encode()
         ends.append(len(raw))
