@@ -295,7 +295,7 @@ class _Reader:
         self.need(8 * count, what)
         mapped, size, first, position = self.map, self.size, self.position, self.position
         length_at = struct.Struct("<Q").unpack_from
-        ends = array("Q")
+        ends = array("I" if size < 1 << 32 else "Q")  # half the memory for all but files past 4 GiB
         append = ends.append
         try:
             for _ in range(count):
