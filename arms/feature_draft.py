@@ -41,8 +41,8 @@ class FeatureDraft(NeuralDraft):
         super().__init__(cast(Engine, engine), chain, policy, truncation, prompt, stop_ids, longest, ids)
         self.drafting = engine
         self.state_layers = None if self.course.declined else engine.inner_layers
-        self.states: npt.NDArray[np.float32] = np.empty((longest + 1, engine.state_width), np.float32)
-        """The champion's states by place; pages become real as they are written."""
+        self.states = engine.state_rows(longest + 1)
+        """The champion's states by place."""
         self.seen = 0
         """Places of `states` filled."""
         self._estimate: Hidden | None = None
@@ -71,7 +71,9 @@ class FeatureDraft(NeuralDraft):
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
         if len(context) < 2:
             return Proposal()  # there is no state yet to draft from
-        return super().propose(context, k, draws)
+        proposal = super().propose(context, k, draws)
+        self.drafting.fetch_after_next()
+        return proposal
 
     def _caught_up(self, context: Sequence[int], start: int) -> list[int]:
         """Tokens still to feed, each with the state before it; the pending one last."""

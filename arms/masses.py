@@ -144,6 +144,18 @@ def _error(status: int) -> RowError:
     return NonFiniteRow("a logit is NaN or +Inf") if status == 1 else NoValidToken("every token is masked")
 
 
+def widen(
+    masses: Masses, ids: npt.NDArray[np.int64], wide: Masses, written: npt.NDArray[np.int64], count: int
+) -> tuple[int, int]:
+    """The masses of a short row into ``wide`` at ``ids``; (how many are not 0, the largest).
+
+    ``written``: int64, as long as the short row; its first ``count`` places are zeroed first, and it names the new ones
+    afterwards. Raises ValueError for places outside the wide row.
+    """
+    kept, largest = _sampling.widen(masses, ids, wide, written, count)
+    return int(kept), int(largest)
+
+
 def pick(masses: Masses, r: int) -> int:
     """Smallest id whose cumulative mass reaches ``r`` (1 <= r <= sum). Raises ValueError when the row ends first."""
     token = _sampling.pick(masses, r)

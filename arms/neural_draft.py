@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .draws import Draws
 from .engine.contract import Cache, Engine, Logits, NonFinite, Transaction
 from .errors import ArmError
-from .masses import TOTAL, Masses, RowError
+from .masses import TOTAL, Masses, RowError, widen
 from .policies import Policy
 from .processors import ProcessorChain
 from .proposer import Hidden, Proposer
@@ -86,8 +86,11 @@ class NeuralDraft:
         self.fed = 0
         """Authoritative tokens of the open transaction, ahead of the proposals."""
         self._rows: list[Masses] = []
+        self._short: Masses | None = None
+        """The last row at the draft's own width, where rows are narrow."""
         self._written: list[npt.NDArray[np.int64]] = []
-        """Of each buffer of `_rows`, the tokens that have mass in it, where rows are narrow."""
+        self._kept: list[int] = []
+        """Of each buffer of `_rows`, the tokens that have mass in it, and how many, where rows are narrow."""
         self._full: npt.NDArray[np.float32] | None = None
 
     @cached_property
@@ -185,16 +188,26 @@ class NeuralDraft:
         ids, row = self.output_ids if self.narrow else None, self._buffer(i)
         if ids is None:
             drawn = self.state.masses(self._spread(logits), row, entropy=True)
+            largest = int(drawn.max()) if self.course.needs_peak else 0
         else:
-            # With ids in order and nothing edited, the law of the short row is that of the long one without its zeros,
-            # and the same number draws the same token from either.
-            drawn = self.state.masses(logits, None, entropy=True)
-            self._widen(drawn, ids, i)
+            drawn, largest = self._masses_short(logits, ids, i)
         at = draws.categorical(drawn, "draft_sample", i)
         assert proposal.rows is not None
         proposal.rows.append(row)
-        top = float(drawn.max()) / TOTAL if self.course.needs_peak else 0.0
-        return at if ids is None else int(ids[at]), float(drawn[at]) / TOTAL, top, self.state.entropy
+        token = at if ids is None else int(ids[at])
+        return token, int(drawn[at]) / TOTAL, largest / TOTAL, self.state.entropy
+
+    def _masses_short(self, logits: npt.NDArray[np.float32], ids: npt.NDArray[np.int64], i: int) -> tuple[Masses, int]:
+        """The row at the draft's own width, written into buffer i at its tokens; and its largest mass.
+
+        With ids in order and nothing edited, the law of the short row is that of the long one without its zeros, and
+        the same number draws the same token from either.
+        """
+        if self._short is None:
+            self._short = np.empty(len(ids), np.uint64)
+        short = self.state.masses(logits, self._short, entropy=True)
+        self._kept[i], largest = widen(short, ids, self._rows[i], self._written[i], self._kept[i])
+        return short, largest
 
     def _forward(self, feed: list[int]) -> npt.NDArray[np.float32]:
         assert self.tx is not None
@@ -212,13 +225,6 @@ class NeuralDraft:
         assert self.output_ids is not None
         return int(self.output_ids[at]), entropy, top
 
-    def _widen(self, short: Masses, ids: npt.NDArray[np.int64], i: int) -> None:
-        """The masses of a short row into buffer i, at their tokens; what the row before it left there goes first."""
-        row, kept = self._rows[i], np.flatnonzero(short)
-        row[self._written[i]] = 0
-        self._written[i] = ids[kept]
-        row[self._written[i]] = short[kept]
-
     def _spread(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self.output_ids is None:
             return logits
@@ -230,7 +236,8 @@ class NeuralDraft:
     def _buffer(self, i: int) -> Masses:
         while len(self._rows) <= i:
             self._rows.append(np.zeros(self.chain.vocabulary, np.uint64))
-            self._written.append(np.zeros(0, np.int64))
+            self._written.append(np.empty(0 if self.output_ids is None else len(self.output_ids), np.int64))
+            self._kept.append(0)
         return self._rows[i]
 
     # -- after a round -----------------------------------------------------------------------------------------------

@@ -32,17 +32,18 @@ class Engine:
     def scratch_bytes(self) -> int: ...
     def forward(
         self,
-        segments: Sequence[tuple[KeyValues, int, npt.NDArray[np.int32]]],
+        segments: Sequence[tuple[KeyValues, int, npt.NDArray[np.int64]]],
         rows: int,
         logits: npt.NDArray[np.float32],
         hidden: npt.NDArray[np.float32],
         layers: Sequence[int] = ...,
     ) -> bool: ...
+    def fetch_after_next(self) -> None: ...
     def forward_features(
         self,
         cache: KeyValues,
         start: int,
-        tokens: npt.NDArray[np.int32],
+        tokens: npt.NDArray[np.int64],
         features: npt.NDArray[np.float32],
         rows: int,
         logits: npt.NDArray[np.float32],

@@ -252,7 +252,8 @@ class NativeEngine:
             tx.appended += len(ids)
         return logits, states
 
-    def _checked(self, tx: NativeTransaction, tokens: Sequence[int]) -> npt.NDArray[np.int32]:
+    def _checked(self, tx: NativeTransaction, tokens: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The ids of a call; the native side refuses those outside the vocabulary."""
         cache = tx.cache
         if cache.engine is not self and cache.identity != self.identity:
             raise CacheMisuse("a cache of another model")
@@ -263,13 +264,11 @@ class NativeEngine:
         ids = np.asarray(tokens)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise ValueError("tokens must be a sequence of integers")
-        if int(ids.min()) < 0 or int(ids.max()) >= self.vocabulary:
-            raise ValueError(f"tokens must be 0 to {self.vocabulary - 1}")
         if cache.length + tx.appended + len(ids) > cache.capacity:
             raise ContextFull(
                 f"{len(ids)} tokens do not fit: {cache.length + tx.appended} of {cache.capacity} places are taken"
             )
-        return ids.astype(np.int32)
+        return np.ascontiguousarray(ids, np.int64)
 
 
 def _split(rows: npt.NDArray[np.float32], counts: list[int]) -> list[npt.NDArray[np.float32]]:

@@ -63,6 +63,10 @@ class FeatureEngine(NativeEngine):
         """Of what `draft` takes for a state of the champion."""
         return self.hidden_width * (1 + self.sizes.inner_states)
 
+    def state_rows(self, n: int) -> Hidden:
+        """Room for n states of the champion, of any content; pages become real as they are written."""
+        return _native.rows(n, self.state_width)
+
     @cached_property
     def output_ids(self) -> list[int] | None:
         return output_ids(self.file, HEAD_ROWS, self.vocabulary)
@@ -87,6 +91,10 @@ class FeatureEngine(NativeEngine):
             raise NonFinite("the draft's forward pass met NaN or infinity; roll the transaction back")
         tx.appended += len(ids)
         return logits, states
+
+    def fetch_after_next(self) -> None:
+        """The champion's call comes next and then one of this draft: meanwhile its weights go into the caches."""
+        self.native.fetch_after_next()
 
     def _forward(
         self,

@@ -99,7 +99,7 @@ def arithmetic_self_test(kernel: str = "", threads: int = 1) -> str:
     data, tensors = _model()
     engine = _native.Engine(data, _SIZES, tensors, threads, kernel, False)
     cache = _native.KeyValues(int(_SIZES["layers"]), int(_SIZES["kv_heads"]), int(_SIZES["head_dims"]), _TOKENS)
-    tokens = np.arange(_TOKENS, dtype=np.int32) * 37 % int(_SIZES["vocabulary"])
+    tokens = np.arange(_TOKENS, dtype=np.int64) * 37 % int(_SIZES["vocabulary"])
     digest = hashlib.sha256()
     start = 0
     for count in (1, 5, _TOKENS - 6):

@@ -25,6 +25,8 @@ using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::c
 using Ids = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Masses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Places = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using PlacesOut = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MassesOut = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 const Kernels* best() {
@@ -120,6 +122,32 @@ std::tuple<int, std::int64_t, double, double> peak(const Logits& logits, float s
           static_cast<double>(kTopWeight) / static_cast<double>(sums.sum)};
 }
 
+// A short row at its tokens' places in a wide one. `written` holds the places (the first `count` of them) where the wide
+// row has mass from before, and then the new ones. Returns how many they are, and the largest mass.
+std::tuple<std::size_t, std::uint64_t> widen(const Masses& masses, const Places& ids, MassesOut wide, PlacesOut written,
+                                             std::size_t count) {
+  const std::size_t n = masses.size();
+  if (ids.size() != n || written.size() < n) throw nb::value_error("as many places as masses are needed");
+  if (count > n) throw nb::value_error("more places were written than there are");
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(written.data()[i]);
+    if (at >= wide.size()) throw nb::value_error("a place lies outside the wide row");
+    wide.data()[at] = 0;
+  }
+  std::uint64_t largest = 0;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t mass = masses.data()[i];
+    if (!mass) continue;
+    const auto at = static_cast<std::size_t>(ids.data()[i]);
+    if (at >= wide.size()) throw nb::value_error("a place lies outside the wide row");
+    wide.data()[at] = mass;
+    written.data()[kept++] = ids.data()[i];
+    largest = mass > largest ? mass : largest;
+  }
+  return {kept, largest};
+}
+
 void same_size(std::size_t a, std::size_t b) {
   if (a != b) throw nb::value_error("the rows differ in size");
 }
@@ -139,6 +167,7 @@ NB_MODULE(_sampling, m) {
         nb::arg("mask") = nb::none());
   m.def("peak", &peak, nb::arg("logits"), nb::arg("scale"), nb::arg("ids") = nb::none(),
         nb::arg("values") = nb::none(), nb::arg("mask") = nb::none());
+  m.def("widen", &widen, nb::arg("masses"), nb::arg("ids"), nb::arg("wide"), nb::arg("written"), nb::arg("count"));
   m.def("pick", [](const Masses& masses, std::uint64_t r) {
     return static_cast<std::int64_t>(active->pick(masses.data(), masses.size(), r));
   });

@@ -204,3 +204,29 @@ def test_remainder_goes_to_the_largest_mass_of_lowest_id() -> None:
 def test_unknown_kernel_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="neon"):
         law.use_kernel("neon")
+
+
+@given(st.lists(st.lists(st.integers(0, law.TOTAL), min_size=6, max_size=6), min_size=1, max_size=5), st.data())
+def test_a_short_row_lands_at_its_places_and_leaves_nothing_behind(
+    short_rows: list[list[int]], data: st.DataObject
+) -> None:
+    ids = np.array(sorted(data.draw(st.sets(st.integers(0, 19), min_size=6, max_size=6))), np.int64)
+    wide, written, count = np.zeros(20, np.uint64), np.empty(6, np.int64), 0
+    for values in short_rows:  # one buffer, written again and again
+        short = np.array(values, np.uint64)
+        expected = np.zeros(20, np.uint64)
+        expected[ids] = short
+        count, largest = law.widen(short, ids, wide, written, count)
+        assert wide.tolist() == expected.tolist() and largest == max(values)
+        assert written[:count].tolist() == ids[short > 0].tolist()
+
+
+@pytest.mark.parametrize(
+    "ids, before, count", [([0, 8], [0, 0], 0), ([0, -1], [0, 0], 0), ([0, 1], [9, 0], 1), ([0, 1], [0, 0], 3)]
+)
+def test_places_outside_a_wide_row_are_refused(ids: list[int], before: list[int], count: int) -> None:
+    short, wide = np.array([1, 2], np.uint64), np.zeros(8, np.uint64)
+    with pytest.raises(ValueError, match="place"):
+        law.widen(short, np.array(ids, np.int64), wide, np.array(before, np.int64), count)
+    with pytest.raises(ValueError, match="places"):
+        law.widen(short, np.array([0], np.int64), wide, np.zeros(2, np.int64), 0)

@@ -1,6 +1,7 @@
 // The forward pass over any number of sequences at once.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "cache.hpp"
@@ -15,7 +16,7 @@ namespace draftgate {
 struct Segment {
   KeyValues* cache;
   size_t start;
-  const int32_t* tokens;
+  const int32_t* tokens;  // all below the vocabulary's size: the boundary sees to it
   size_t count;
   const float* features = nullptr;  // [count][feature_width], of a feature draft: states that precede the tokens
   size_t feature_width = 0;
@@ -27,26 +28,39 @@ enum class Rows { all, last, none };
 class Engine {
  public:
   Engine(Model model, const Kernels& kernels, size_t threads)
-      : model_(std::move(model)), kernels_(kernels), pool_(threads), workspace_(model_.sizes, pool_.threads()) {}
+      : model_(std::move(model)), kernels_(kernels), pool_(PoolHandle::shared(threads)), workspace_(model_.sizes, threads) {}
+
+  ~Engine() { pool_->quiesce(); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   const Model& model() const { return model_; }
   const Kernels& kernels() const { return kernels_; }
-  size_t threads() const { return pool_.threads(); }
+  size_t threads() const { return pool_->threads(); }
   size_t scratch_bytes() const { return workspace_.pages.bytes(); }
 
   // Appends every segment's tokens to its cache. logits [rows wanted, segment after segment][vocabulary];
   // hidden, unless null, [all tokens][1 + layers.size()][width]: states after the output norm, and the sums that leave
   // those layers. False when NaN or infinity was met.
-  // Throws std::invalid_argument for tokens, caches or positions that do not fit.
+  // Throws std::invalid_argument for caches or positions that do not fit.
   bool forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden,
                const std::vector<size_t>& layers = {});
 
+  // The call after the next one of these threads, which another engine makes, will be this one's: its weights are to be
+  // in the caches by then, where they are few enough to stay there.
+  void fetch_after_next() {
+    if (model_.weights.bytes() > kFetched) return;
+    pool_->with([&](Pool& pool) { pool.fetch_after_next({model_.weights.data(), model_.weights.bytes()}); });
+  }
+
  private:
+  static constexpr size_t kFetched = size_t(8) << 20;
+
   void check(const std::vector<Segment>& segments) const;
 
   Model model_;
   const Kernels& kernels_;
-  PoolHandle pool_;
+  std::shared_ptr<PoolHandle> pool_;
   Workspace workspace_;
 };
 

@@ -272,9 +272,6 @@ void Engine::check(const std::vector<Segment>& segments) const {
     if (segment.count == 0) throw std::invalid_argument("a call without tokens");
     if (segment.start > cache.capacity() || segment.count > cache.capacity() - segment.start)
       throw std::invalid_argument("the tokens do not fit in the cache");
-    for (size_t t = 0; t < segment.count; ++t)
-      if (segment.tokens[t] < 0 || size_t(segment.tokens[t]) >= s.vocabulary)
-        throw std::invalid_argument("token " + std::to_string(segment.tokens[t]) + " is outside the vocabulary");
     for (size_t j = 0; j < i; ++j)
       if (segments[j].cache == segment.cache) throw std::invalid_argument("one cache twice in a call");
   }
@@ -285,7 +282,7 @@ bool Engine::forward(const std::vector<Segment>& segments, Rows rows, float* log
   check(segments);
   const std::vector<Chunk> chunks = cut(segments, rows);
   std::atomic<bool> finite{true};
-  pool_.with([&](Pool& pool) {
+  pool_->with([&](Pool& pool) {
     pool.run([&](size_t thread) {
       for (const Chunk& chunk : chunks) {
         Pass pass(model_, kernels_, pool, workspace_, chunk, layers, thread);

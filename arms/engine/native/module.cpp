@@ -22,7 +22,7 @@ using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::
 using Floats = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Features = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Halves = nb::ndarray<uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Tokens = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using TensorMap = std::map<std::string, std::tuple<std::string, size_t, size_t, size_t>>;
 
 double number(const std::map<std::string, double>& values, const char* name) {
@@ -72,6 +72,18 @@ void make_engine(Engine* self, Bytes file, const std::map<std::string, double>& 
   new (self) Engine(std::move(model), kernels, threads);
 }
 
+// The tokens as the engine takes them, checked: an id beyond 32 bits must not come back as another.
+std::vector<int32_t> narrowed(const Tokens& ids, size_t vocabulary) {
+  std::vector<int32_t> out(ids.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t id = ids.data()[i];
+    if (id < 0 || size_t(id) >= vocabulary)
+      throw std::invalid_argument("token " + std::to_string(id) + " is none of 0 to " + std::to_string(vocabulary - 1));
+    out[i] = int32_t(id);
+  }
+  return out;
+}
+
 bool run(Engine& self, const std::vector<Segment>& list, size_t tokens, int rows, Floats logits, Floats hidden,
          const std::vector<size_t>& layers) {
   if (rows < 0 || rows > 2) throw std::invalid_argument("rows must be 0 (all), 1 (last) or 2 (none)");
@@ -92,11 +104,13 @@ bool run(Engine& self, const std::vector<Segment>& list, size_t tokens, int rows
 
 bool forward(Engine& self, const std::vector<std::tuple<KeyValues*, size_t, Tokens>>& segments, int rows, Floats logits,
              Floats hidden, const std::vector<size_t>& layers) {
+  std::vector<std::vector<int32_t>> tokens_of;
   std::vector<Segment> list;
   size_t tokens = 0;
   for (const auto& [cache, start, ids] : segments) {
     if (!cache) throw std::invalid_argument("no cache");
-    list.push_back({cache, start, ids.data(), ids.size()});
+    tokens_of.push_back(narrowed(ids, self.model().sizes.vocabulary));
+    list.push_back({cache, start, tokens_of.back().data(), ids.size()});
     tokens += ids.size();
   }
   return run(self, list, tokens, rows, logits, hidden, layers);
@@ -108,7 +122,8 @@ bool forward_features(Engine& self, KeyValues& cache, size_t start, Tokens ids, 
   const size_t width = features.shape(1), all = (1 + s.inner_states) * s.width;
   if (features.shape(0) != ids.size() || (width != s.width && width != all))
     throw std::invalid_argument("the array of features has another shape");
-  const Segment segment = {&cache, start, ids.data(), ids.size(), features.data(), width, s.inner_states > 0 && width == all};
+  const std::vector<int32_t> tokens = narrowed(ids, s.vocabulary);
+  const Segment segment = {&cache, start, tokens.data(), tokens.size(), features.data(), width, s.inner_states > 0 && width == all};
   return run(self, {segment}, ids.size(), rows, logits, hidden, {});
 }
 
@@ -153,6 +168,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("scratch_bytes", &Engine::scratch_bytes)
       .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"),
            nb::arg("layers") = std::vector<size_t>{})
+      .def("fetch_after_next", &Engine::fetch_after_next, nb::call_guard<nb::gil_scoped_release>())
       .def("forward_features", &forward_features, nb::arg("cache"), nb::arg("start"), nb::arg("tokens"),
            nb::arg("features"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
 

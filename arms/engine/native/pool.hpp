@@ -32,15 +32,18 @@ class Signal {
   // Only while nobody waits.
   void reset() { value_.store(0, std::memory_order_relaxed); }
 
-  // Returns once done(value) holds.
+  // Returns once done(value) holds. `yields`: how often it gives way, after spinning, before it sleeps.
   template <typename Done>
-  void wait(Done done, int spins = kSpins) {
+  void wait(Done done, int spins = kSpins, int yields = kYields) {
     for (int i = 0; i < spins; ++i) {
       if (done(value())) return;
       relax();
     }
-    for (int i = 0; i < kYields; ++i) {
-      if (done(value())) return;
+    for (int i = 0; i < yields; ++i) {
+      for (int j = 0; j < kSpinsBetween; ++j) {
+        if (done(value())) return;
+        relax();
+      }
       std::this_thread::yield();
     }
     std::unique_lock<std::mutex> lock(mutex_);
@@ -49,9 +52,11 @@ class Signal {
     sleeping_.fetch_sub(1);
   }
 
+  static constexpr int kSpins = 4000;  // some 50 to 100 microseconds: a greedy decoding loop's pause between two calls
+
  private:
-  static constexpr int kSpins = 4000;  // some 50 to 100 microseconds: a decoding loop's pause between two calls
   static constexpr int kYields = 20;
+  static constexpr int kSpinsBetween = 32;  // half a microsecond
 
   alignas(64) std::atomic<uint32_t> value_{0};
   std::atomic<uint32_t> sleeping_{0};
@@ -82,6 +87,11 @@ class Barrier {
   Signal phase_;
 };
 
+struct Stretch {
+  const uint8_t* data = nullptr;
+  size_t bytes = 0;
+};
+
 class Pool {
  public:
   explicit Pool(size_t threads);
@@ -95,17 +105,27 @@ class Pool {
   // The body must not throw.
   void run(const std::function<void(size_t)>& body);
 
+  // What will be read after the next run: its other threads, which then have nothing to do, bring it into the caches as
+  // long as no run begins. The memory must stay until one has.
+  void fetch_after_next(Stretch stretch) { expected_ = stretch; }
+
   // Called by every thread of a running body.
   void barrier() {
     if (size_ > 1) barrier_.wait();
   }
 
  private:
+  // Between two calls of a sampled round lie up to a millisecond of choosing tokens, and waking a sleeper takes 70 to 150
+  // microseconds, a fortieth of a round: wait that long awake, but give way to whoever else wants the processor.
+  static constexpr int kJobYields = 1000;
+
   void work(size_t index);
+  void fetch(Stretch stretch, uint32_t job) const;
 
   const size_t size_;
   Barrier barrier_;
   const std::function<void(size_t)>* body_ = nullptr;
+  Stretch expected_, fetched_;  // for the next run, and for the one that is on
   Signal job_;
   Signal finished_;
   std::atomic<bool> stop_{false};
@@ -115,9 +135,13 @@ class Pool {
 // Counts forks: threads do not survive one, so a pool made before it must be abandoned, not used or joined.
 uint32_t fork_count();
 
-// Holds the pool of one owner; makes it on first use and makes it anew in a forked child.
+// Holds a pool; makes it on first use and makes it anew in a forked child.
 class PoolHandle {
  public:
+  // The one that all engines of this process with so many threads use, one call at a time: a champion and its draft take
+  // turns, and threads of their own would have to be woken, beside the other's that still spin, twice a round.
+  static std::shared_ptr<PoolHandle> shared(size_t threads);
+
   explicit PoolHandle(size_t threads) : threads_(threads) {}
   ~PoolHandle();
   PoolHandle(const PoolHandle&) = delete;
@@ -127,6 +151,9 @@ class PoolHandle {
 
   // Runs `use` with the pool while no other caller does.
   void with(const std::function<void(Pool&)>& use);
+
+  // Afterwards no thread fetches, nor will after the next run.
+  void quiesce();
 
  private:
   struct State {

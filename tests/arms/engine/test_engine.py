@@ -248,6 +248,35 @@ def test_python_threads_may_share_an_engine(engine: NativeEngine) -> None:
         assert same_bits(found[i][0], logits) and found[i][2] == fingerprint
 
 
+def test_engines_with_as_many_threads_share_them(engine: NativeEngine, tmp_path: Path) -> None:
+    """Threads of their own would wait for each other's processors; results do not depend on whose turn it is."""
+    if not Path("/proc/self/task").exists():
+        pytest.skip("no /proc here")
+    threads = lambda: len(list(Path("/proc/self/task").iterdir()))  # noqa: E731
+    tokens = some_tokens(20, 97)
+    expected = run(engine, tokens, [20])[2]
+    before = threads()
+    others = [NativeEngine.load(engine.file.path, threads=2) for _ in range(3)]
+    assert [run(other, tokens, [20])[2] for other in others] == [expected] * 3
+    assert threads() == before
+    several = NativeEngine.load(engine.file.path, threads=5)
+    assert run(several, tokens, [20])[2] == expected and threads() == before + 4
+    del several
+    assert threads() == before
+
+
+def test_an_id_beyond_32_bits_is_not_taken_for_another(engine: NativeEngine) -> None:
+    tx = engine.new_cache(8).begin()
+    for token in (97, -1, 1 << 32, (1 << 32) + 5, -(1 << 32) + 5):
+        with pytest.raises(ValueError, match=f"token {token} is none of 0 to 96"):
+            engine.verify_linear(tx, [3, token])
+    with pytest.raises(ValueError):
+        engine.verify_linear(tx, np.array([3, (1 << 63) + 5], np.uint64))  # type: ignore[arg-type]
+    with pytest.raises(ValueError):
+        engine.verify_linear(tx, [3, 1 << 80])
+    assert tx.appended == 0
+
+
 def test_sizes_are_told_by_formula(engine: NativeEngine) -> None:
     assert engine.kv_bytes(1) == engine.kv_bytes(128) == 128 * 2 * 2 * 16 * 4
     assert engine.new_cache(129).bytes == engine.kv_bytes(129) == 2 * engine.kv_bytes(128)
