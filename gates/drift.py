@@ -1,4 +1,4 @@
-"""Drift: whether the log ratio moves over the run, and whether the place of a process in its unit matters."""
+"""Drift: whether the log ratio moves over the run, and whether the place in the order of arms matters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def drift(values: Mapping[str, Array], weights: Mapping[str, float]) -> Estimate
 
 
 def order_effects(requests: pd.DataFrame, column: str = "total_ns") -> pd.DataFrame:
-    """Mean log time by arm and place of its process in the unit, less the arm's mean for the same prompts: arm, order,
+    """Mean log time by arm and place in the order of arms, less the arm's mean for the same prompts: arm, order,
     effect, n.
 
     Reported, never gated: the design balances order. Empty when the table does not know the order.

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arms.kinds import BASELINE, WITH_DRAFT
 
-ORDERS = ("williams",)
+ORDERS = ("interleaved", "williams")
 SPLITS = ("open", "reserve", "all")
 STOPPING_RULES = ("fixed",)
 EXCLUSION_RULES = ("probe", "steal")

@@ -89,7 +89,8 @@ class ScheduleConf:
     max_new_tokens: int = MISSING
     warmup_requests: int = MISSING
     order: str = MISSING
-    """williams."""
+    """interleaved: in a unit the arms take turns, request by request; williams: one arm after the other. Either way a
+    process each, and the order of arms from a Williams design."""
     cold: bool = MISSING
     """Whether the first request of each fresh process is run and recorded as a cold entry."""
     canaries: int = MISSING

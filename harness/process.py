@@ -35,7 +35,7 @@ class Worker(Protocol):
 
 
 class Executor(Protocol):
-    """How workers come to be; one at a time."""
+    """How workers come to be; several may live at once."""
 
     def start(self) -> contextlib.AbstractContextManager[Worker]: ...
 

@@ -1,11 +1,12 @@
-"""Runs a frozen plan: unit by unit, one fresh process per arm, a record on the disk after every request."""
+"""Runs a frozen plan: unit by unit, a fresh process for each arm, a record on the disk after every request."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..arms.kinds import BASELINE, WITH_DRAFT
@@ -38,6 +39,15 @@ class Place:
     segment: int
     order: int
     loads: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A worker that is ready, and the machine's state before it was started."""
+
+    worker: Worker
+    place: Place
+    state: Mapping[str, Any]
 
 
 @dataclass
@@ -78,6 +88,13 @@ class Runner:
         self._canaries("end")
 
     def _unit(self, unit: Unit) -> None:
+        if self.schedule.interleaved:  # a process that dies takes the unit's others with it: they begin a new segment
+            self._with_retries(lambda: self._segment(unit), unit, ", ".join(unit.order))
+        else:
+            self._segment(unit)
+
+    def _segment(self, unit: Unit) -> None:
+        """What the unit still owes."""
         owed = {
             a: sum(not self.journal.has("request", i) for i in self.schedule.request_ids(unit, a)) for a in unit.order
         }
@@ -100,6 +117,9 @@ class Runner:
             )
         if not self.greedy:
             self._realise(unit)
+        if self.schedule.interleaved:
+            self._together(unit, waiting, segment)
+            return
         for order, arm in enumerate(unit.order):
             if arm in waiting:
                 self._with_retries(lambda a=arm, o=order: self._process(unit, a, o, segment), unit, arm)
@@ -131,33 +151,58 @@ class Runner:
         ))  # fmt: skip
 
     def _process(self, unit: Unit, arm: str, order: int, segment: int) -> None:
-        """One arm on one unit: load, cold entry, warm-ups, warm entries, memory timeline."""
-        todo = [i for i in self.schedule.items(unit, arm) if not self.journal.has("request", i.request_id)]
+        """One arm on one unit, from its start to its end."""
+        with self._seated(unit, arm, order, segment) as seat:
+            for item in self._owed(unit, arm, "warm"):
+                self._request(seat.worker, "request", item, seat.place)
+            self._leave(seat, arm)
+
+    def _together(self, unit: Unit, arms: Sequence[str], segment: int) -> None:
+        """Arms of one unit side by side: a request is answered by all of them before the next."""
+        with contextlib.ExitStack() as stack:
+            seats = {
+                arm: stack.enter_context(self._seated(unit, arm, order, segment))
+                for order, arm in enumerate(unit.order)
+                if arm in arms
+            }
+            owed = {arm: {i.request_id for i in self._owed(unit, arm, "warm")} for arm in seats}
+            warm = {arm: [i for i in self.schedule.items(unit, arm) if i.entry == "warm"] for arm in seats}
+            for number in range(max(map(len, warm.values()))):
+                for order, arm in enumerate(self.schedule.turns(unit, number)):
+                    if arm in seats and (item := warm[arm][number]).request_id in owed[arm]:
+                        seat = seats[arm]
+                        self._request(seat.worker, "request", item, replace(seat.place, order=order))
+            for arm, seat in seats.items():
+                self._leave(seat, arm)
+
+    def _owed(self, unit: Unit, arm: str, entry: str) -> list[Item]:
+        items = (i for i in self.schedule.items(unit, arm) if i.entry == entry)
+        return [i for i in items if not self.journal.has("request", i.request_id)]
+
+    @contextlib.contextmanager
+    def _seated(self, unit: Unit, arm: str, order: int, segment: int) -> Iterator[Seat]:
+        """A process of an arm, ready for warm requests: loaded, its cold entry and its warm-ups made."""
         self.options.clock.sleep(self.plan["schedule"]["rest_s"])
         state = machine_state()
         with self.options.executor.start() as worker:
-            loads = self._load(worker, arm)
-            place = Place(unit, segment, order, loads)
-            for item in [i for i in todo if i.entry == "cold"]:
+            place = Place(unit, segment, order, self._load(worker, arm))
+            for item in self._owed(unit, arm, "cold"):
                 self._request(worker, "request", item, place)
             for item in self.schedule.warmups(unit, arm, segment):
                 if not self.journal.has("warmup", item.request_id):
                     self._request(worker, "warmup", item, place)
-            for item in [i for i in todo if i.entry == "warm"]:
-                self._request(worker, "request", item, place)
-            last = worker.ask({"type": "end"})
+            yield Seat(worker, place, state)
+
+    def _leave(self, seat: Seat, arm: str) -> None:
+        """The process has done its part: its memory timeline is recorded."""
+        last, place = seat.worker.ask({"type": "end"}), seat.place
         body = {
-            "unit": unit.id, "arm": arm, "segment": segment, "order": order, "load_ns": loads["load_ns"],
-            "draft_load_ns": loads["draft_load_ns"], "state_before": state, "state_after": machine_state(),
+            "unit": place.unit.id, "arm": arm, "segment": place.segment, "order": place.order,
+            "load_ns": place.loads["load_ns"], "draft_load_ns": place.loads["draft_load_ns"],
+            "state_before": seat.state, "state_after": machine_state(),
         }  # fmt: skip
-        self.journal.write(
-            "process",
-            ("process_id", process_id(unit, arm, segment)),
-            unit.index,
-            {"memory": last["samples"]},
-            None,
-            body,
-        )
+        key = ("process_id", process_id(place.unit, arm, place.segment))
+        self.journal.write("process", key, place.unit.index, {"memory": last["samples"]}, None, body)
 
     def _realise(self, unit: Unit) -> None:
         """Stochastic plans: an untimed pass of the candidate draws the texts that champion-alone is then timed on."""
@@ -212,6 +257,8 @@ class Runner:
         before = self.options.clock.monotonic_ns()
         try:
             answer = worker.ask(message)
+        except WorkerDied as error:
+            raise WorkerDied(f"{error}, in {item.request_id}") from error
         except WorkerFailed as error:
             raise IncompleteRun(f"{item.request_id} failed: {error}; what is recorded is whole") from error
         asked = self.options.clock.monotonic_ns() - before

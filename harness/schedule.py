@@ -1,8 +1,10 @@
 """What runs, in which order: a pure function of the plan, so that a resumed run and a verifier see the same list.
 
-Units are stratum × block, block after block, strata in an order drawn for each block. Inside a unit every arm runs in a
-process of its own; the order of arms follows a Williams design, whose rows are dealt to the units in drawn order,
-so that each arm comes equally often at each place and after each other arm.
+Units are stratum × block, block after block, strata in an order drawn for each block. Inside a unit every arm runs in
+a process of its own; the order of arms follows a Williams design, whose rows are dealt in drawn order, so that each
+arm comes equally often at each place and after each other arm. With ``schedule.order`` williams the rows go to the
+units, and a unit's processes follow each other. With interleaved they go to a unit's requests: its processes live side
+by side, and a request is answered by every arm before the next, so that seconds lie between what is compared.
 """
 
 from __future__ import annotations
@@ -86,6 +88,16 @@ class Schedule:
             deal, place_in_deal = divmod(index, len(rows))
             row = shuffled(rows, self.seed, "rows", deal)[place_in_deal]
             yield Unit(index, f"{stratum}/b{block}", stratum, block, tuple(self.arms[a] for a in row))
+
+    @property
+    def interleaved(self) -> bool:
+        return bool(self.plan["schedule"]["order"] == "interleaved")
+
+    def turns(self, unit: Unit, number: int) -> tuple[str, ...]:
+        """Order in which the arms answer warm request ``number`` (from 0) of an interleaved unit."""
+        rows = williams(len(self.arms))
+        deal, place = divmod(number, len(rows))
+        return tuple(self.arms[a] for a in shuffled(rows, self.seed, "turns", unit.id, deal)[place])
 
     def items(self, unit: Unit, arm: str) -> list[Item]:
         """Requests of one arm in one unit, in order: the cold entry first, then every turn of every prompt."""

@@ -38,7 +38,9 @@ _KEYS = (
 REQUESTS: tuple[Column, ...] = _KEYS + (
     Column("unit", _S, "", "Stratum × block: what is resumed and scheduled as one."),
     Column("segment", _I, "", "Counts the times the unit was resumed in the middle; 0 when never."),
-    Column("order", _I, "", "Place of this request's process within its unit, from 0."),
+    Column(
+        "order", _I, "", "From 0: the arm's turn at this request (interleaved), or its process's place in the unit."
+    ),
     Column("seed", _S, "", "Request seed: 16 hexadecimal digits of an unsigned 64-bit number."),
     Column("prompt_tokens", _I, "tokens", "Rendered prompt."),
     Column("new_tokens", _I, "tokens", "Emitted, stop token included."),

@@ -15,8 +15,8 @@ PHASES = ("start", "load_champion", "load_draft", "warmup", "request", "idle", "
 class Timeline:
     """Samples ``[elapsed_ns, phase, resident_bytes, peak_resident_bytes, kv_bytes]``.
 
-    One sample per interval and one at every change of phase, so that no phase is without one. ``interval_ms`` 0
-    samples at changes of phase only.
+    One sample per interval and one at every change of phase, so that no phase is without one. An idle process is left
+    alone: another may be timed meanwhile. ``interval_ms`` 0 samples at changes of phase only.
     """
 
     def __init__(self, interval_ms: int, kv_bytes: Callable[[], int]) -> None:
@@ -57,4 +57,5 @@ class Timeline:
 
     def _loop(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
-            self._sample()
+            if self._phase != "idle":
+                self._sample()

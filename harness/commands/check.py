@@ -65,6 +65,8 @@ def _print(plan: dict[str, Any], schedule: Any, found: dict[str, Any]) -> None:
     first = "a cold entry, " if size["cold"] else ""
     warmups = counted(size["warmup_requests"], "warm-up request")
     print(f"per process: {first}{warmups}, then the warm ones; rest {size['rest_s']:g} s before it")
+    if schedule.interleaved:
+        print("the processes of a unit live side by side, and every arm answers a warm request before the next one")
     print(f"canaries per arm at start, middle and end: {size['canaries']}")
     for unit in schedule.units[:6]:
         print(f"  {unit.id}: {' → '.join(unit.order)}")

@@ -4,12 +4,14 @@
 
 Each measurement is a fresh process (no engine's waiting threads disturb another's). The processes of one round follow
 each other, so a slow minute of the machine slows all of them; ratios are medians over rounds of ours over theirs.
+Decoding and calls of several columns are measured at the context named, every time: what a call appends is taken back.
 ``--peer-python`` is an interpreter with ``llama-cpp-python`` and ``ik-llama-cpp-python``; what it lacks is skipped.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import statistics
@@ -18,14 +20,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 OURS, PEERS = "draftgate", ("llama.cpp", "ik_llama.cpp")
 PREFILL_TOKENS, DECODED, BLOCKS, COLUMNS = 512, 40, 10, 5
 VOCABULARY = 40_000
 
-Feed = Callable[[Sequence[int], bool], None]
-"""Append tokens; with True, logits are computed for every one of them, else for the last only."""
+
+class Feed(Protocol):
+    def __call__(self, tokens: Sequence[int], every: bool, keep: bool = True) -> None:
+        """Append tokens, with logits for ``every`` one of them or the last only; take them back unless ``keep``."""
 
 
 def open_ours(path: str, threads: int, context: int) -> tuple[Callable[[], None], Feed]:
@@ -39,16 +43,18 @@ def open_ours(path: str, threads: int, context: int) -> tuple[Callable[[], None]
             state["cache"].close()
         state["cache"] = engine.new_cache(context)
 
-    def feed(tokens: Sequence[int], every: bool) -> None:
+    def feed(tokens: Sequence[int], every: bool, keep: bool = True) -> None:
         transaction = state["cache"].begin()
         engine.verify_linear(transaction, tokens, "all" if every else "last")
-        transaction.commit_prefix(len(tokens))
+        transaction.commit_prefix(len(tokens) if keep else 0)
 
     return reset, feed
 
 
-def open_peer(api: Any, pointer: Any, clear: Callable[[], None], context: int) -> tuple[Callable[[], None], Feed]:
-    """Either peer through its C interface: the two share it but for the way a context is cleared."""
+def open_peer(
+    api: Any, pointer: Any, clear: Callable[[], None], forget: Callable[[int], None], context: int
+) -> tuple[Callable[[], None], Feed]:
+    """Either peer through its C interface: the two share it but for how a context is cleared, or cut at a place."""
     batch = api.llama_batch_init(context, 0, 1)
     at = {"position": 0}
 
@@ -56,7 +62,7 @@ def open_peer(api: Any, pointer: Any, clear: Callable[[], None], context: int) -
         clear()
         at["position"] = 0
 
-    def feed(tokens: Sequence[int], every: bool) -> None:
+    def feed(tokens: Sequence[int], every: bool, keep: bool = True) -> None:
         batch.n_tokens = len(tokens)
         for i, token in enumerate(tokens):
             batch.token[i] = token
@@ -66,8 +72,12 @@ def open_peer(api: Any, pointer: Any, clear: Callable[[], None], context: int) -
             batch.logits[i] = every or i == len(tokens) - 1
         if api.llama_decode(pointer, batch) != 0:
             raise RuntimeError("llama_decode failed")
-        if api.llama_get_logits_ith(pointer, len(tokens) - 1)[0] != 0.0:  # waits for the result
+        if api.llama_get_logits_ith(pointer, len(tokens) - 1)[0] == 0.0:  # waits for the result
+            raise RuntimeError("llama_decode left no logits")
+        if keep:
             at["position"] += len(tokens)
+        else:
+            forget(at["position"])
 
     return reset, feed
 
@@ -82,7 +92,11 @@ def open_llama_cpp(path: str, threads: int, context: int) -> tuple[Callable[[], 
     def clear() -> None:  # holds on to the model: it frees its context when it is collected
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(model.ctx), True)
 
-    return open_peer(llama_cpp, model.ctx, clear, context)
+    def forget(position: int) -> None:
+        if not llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(model.ctx), 0, position, -1):
+            raise RuntimeError("llama_memory_seq_rm failed")
+
+    return open_peer(llama_cpp, model.ctx, clear, forget, context)
 
 
 def open_ik_llama_cpp(path: str, threads: int, context: int) -> tuple[Callable[[], None], Feed]:
@@ -90,7 +104,14 @@ def open_ik_llama_cpp(path: str, threads: int, context: int) -> tuple[Callable[[
     from ik_llama_cpp import _ctypes_api
 
     model = ik_llama_cpp.IkLlama(path, n_ctx=context, n_threads=threads, verbose=False)
-    return open_peer(_ctypes_api, model.ctx, lambda: model._context.kv_cache_clear(), context)
+    remove = _ctypes_api._lib.llama_kv_cache_seq_rm  # in the library, but not in the wheel's Python names
+    remove.argtypes, remove.restype = [ctypes.c_void_p, *[ctypes.c_int32] * 3], ctypes.c_bool
+
+    def forget(position: int) -> None:
+        if not remove(model.ctx, 0, position, -1):
+            raise RuntimeError("llama_kv_cache_seq_rm failed")
+
+    return open_peer(_ctypes_api, model.ctx, lambda: model._context.kv_cache_clear(), forget, context)
 
 
 OPENERS = {OURS: open_ours, "llama.cpp": open_llama_cpp, "ik_llama.cpp": open_ik_llama_cpp}
@@ -105,7 +126,7 @@ def work(name: str, path: str, threads: int, contexts: list[int]) -> dict[str, A
     """One process's measurements of one engine, tokens and calls per second."""
     clock = time.perf_counter
     started = clock()
-    reset, feed = OPENERS[name](path, threads, max(*contexts, PREFILL_TOKENS) + DECODED + COLUMNS * BLOCKS + 8)
+    reset, feed = OPENERS[name](path, threads, max(*contexts, PREFILL_TOKENS) + COLUMNS + 8)
     found: dict[str, Any] = {"load_s": clock() - started, "contexts": {}}
     reset()
     feed(tokens_of(64, 1), False)  # warm-up
@@ -125,11 +146,11 @@ def work(name: str, path: str, threads: int, contexts: list[int]) -> dict[str, A
         singles, blocks = [], []
         for i in range(DECODED):
             started = clock()
-            feed(tokens_of(1, i), True)
+            feed(tokens_of(1, i), True, keep=False)
             singles.append(clock() - started)
         for i in range(BLOCKS):
             started = clock()
-            feed(tokens_of(COLUMNS, i), True)
+            feed(tokens_of(COLUMNS, i), True, keep=False)
             blocks.append(clock() - started)
         single, block = statistics.median(singles), statistics.median(blocks)
         found["contexts"][str(context)] = {

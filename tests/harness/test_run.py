@@ -216,6 +216,51 @@ def test_a_worker_that_dies_is_tried_again_and_that_is_on_record(toy: Toy) -> No
     assert keys(folder) == scheduled(folder)
 
 
+def test_in_an_interleaved_unit_a_death_begins_a_new_segment_for_every_arm(toy: Toy) -> None:
+    toy.freeze()
+    toy.run(executor=Dying(1))
+    folder = toy.folder / "run"
+    assert deviations(folder) == ["retry", "resumed"]
+    records = read_ledger(folder).records
+    (retry,) = [r.body for r in records.of_kind("deviation") if r.body["kind"] == "retry"]
+    first = Schedule(load_plan(folder)).units[0]
+    assert retry["unit"] == first.id and f"/{first.stratum}/" in retry["reason"], "it says during which request"
+    ended = [b["process_id"] for _, b in live_records(records, "process") if b["unit"] == first.id]
+    assert sorted(ended) == sorted(f"{first.id}/{arm}#1" for arm in first.order)
+    warm = read_table(folder, "warmups")
+    assert set(warm[(warm["unit"] == first.id) & (warm["segment"] == 1)]["arm"]) == set(first.order)
+    report = verify_run(folder, toy.services)
+    assert report.ok and report.complete, report.problems
+
+
+@pytest.mark.parametrize("order", ["interleaved", "williams"])
+def test_arms_take_turns_or_follow_each_other_as_the_plan_says(toy: Toy, order: str) -> None:
+    folder = toy.whole("run", f"schedule.order={order}")
+    schedule = Schedule(load_plan(folder))
+    rows = [b for _, b in live_records(read_ledger(folder).records, "request")]
+    for unit in schedule.units:
+        warm = [b for b in rows if b["unit"] == unit.id and b["entry"] == "warm"]
+        places = [(b["prompt_id"], b["turn"]) for b in warm]
+        if order == "interleaved":
+            n = len(unit.order)
+            answered = [warm[i : i + n] for i in range(0, len(warm), n)]
+            for number, same in enumerate(answered):
+                assert len({(b["prompt_id"], b["turn"]) for b in same}) == 1
+                assert tuple(b["arm"] for b in same) == schedule.turns(unit, number)
+                assert [b["order"] for b in same] == list(range(n))
+            assert len(answered) == len(set(places)) > 1
+        else:
+            runs = [b["arm"] for i, b in enumerate(warm) if i == 0 or warm[i - 1]["arm"] != b["arm"]]
+            assert tuple(runs) == unit.order
+            assert all(b["order"] == unit.order.index(b["arm"]) for b in warm)
+        cold = [b for b in rows if b["unit"] == unit.id and b["entry"] == "cold"]
+        assert tuple(b["arm"] for b in cold) == unit.order
+
+
+def test_how_arms_are_ordered_changes_no_answer(toy: Toy, finished: Path) -> None:
+    assert verdict(toy.whole("run", "schedule.order=williams")) == verdict(finished)
+
+
 def test_a_worker_that_keeps_dying_stops_the_run_as_incomplete(toy: Toy) -> None:
     toy.freeze()
     with pytest.raises(IncompleteRun, match="3 times"):

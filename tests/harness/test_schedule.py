@@ -46,6 +46,21 @@ def test_every_deal_of_rows_is_used_whole_before_the_next() -> None:
         assert Counter(row[0] for row in deal) == Counter({f"arm{i}": 1 for i in range(4)})
 
 
+@pytest.mark.parametrize("arms", [2, 3, 4, 6])
+def test_turns_are_balanced_in_every_unit_and_differ_between_units(arms: int) -> None:
+    schedule = Schedule(plan(arms=arms))
+    whole = len(williams(arms))
+    rounds = {u.id: [schedule.turns(u, i) for i in range(2 * whole)] for u in schedule.units}
+    for turns in rounds.values():
+        for deal in (turns[:whole], turns[whole:]):
+            assert {frozenset(row) for row in deal} == {frozenset(schedule.arms)}
+            places = Counter((arm, place) for row in deal for place, arm in enumerate(row))
+            followers = Counter(pair for row in deal for pair in pairwise(row))
+            assert len(places) == arms * arms and len(set(places.values())) == 1
+            assert len(followers) == arms * (arms - 1) and len(set(followers.values())) == 1
+    assert len({tuple(turns) for turns in rounds.values()}) > 1
+
+
 def test_ids_are_unique_and_seeds_are_shared_by_arms_and_by_nothing_else() -> None:
     schedule = Schedule(plan())
     items = list(schedule.requests())
