@@ -32,7 +32,7 @@ MASS_BITS: Final = 48
 TOTAL: Final = 1 << MASS_BITS
 
 Masses = npt.NDArray[np.uint64]
-"""uint64, shape [V]; a law row sums to exactly TOTAL, a residual to the rejected mass."""
+"""uint64, shape [V]; a law row sums to exactly TOTAL."""
 
 _OFF: Final = TOTAL
 
@@ -169,18 +169,20 @@ def total(masses: Masses) -> int:
     return int(_sampling.total(masses))
 
 
-def residual(q: Masses, p: Masses, out: Masses | None = None) -> tuple[Masses, int]:
-    """max(q - p, 0) and its sum, which is the rejected mass: TOTAL - sum(min(p, q)) for law rows."""
-    if out is None:
-        out = np.empty_like(q)
-    return out, int(_sampling.residual(q, p, out))
+Residual = tuple[npt.NDArray[np.int64], Masses, int]
+"""A row without its zeros: ids in ascending order, their masses, and the sum of these."""
 
 
-def residual_of_point(q: Masses, token: int) -> tuple[Masses, int]:
-    """The residual where p is one-hot at ``token``: q without it, and the remaining mass."""
-    rest = q.copy()
-    rest[token] = 0
-    return rest, TOTAL - int(q[token])
+def residual(q: Masses, p: Masses) -> Residual:
+    """max(q - p, 0). Its sum is the rejected mass: TOTAL - sum(min(p, q)) for law rows."""
+    ids, masses, mass = _sampling.residual(q, p)
+    return ids, masses, int(mass)
+
+
+def residual_of_point(q: Masses, token: int) -> Residual:
+    """The residual where p is one-hot at ``token``: q without it."""
+    ids, masses, mass = _sampling.residual_of_point(q, token)
+    return ids, masses, int(mass)
 
 
 def use_kernel(name: str) -> None:

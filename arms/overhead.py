@@ -80,7 +80,6 @@ def five_rows(champion: Model, prompt: list[int], repeats: int = 60) -> dict[str
     for name in ("stochastic", "stochastic_top_p"):
         state = ProcessorChain(DECODINGS[name], logits.shape[1]).open(prompt)
         p, row = state.masses(logits[0]).copy(), np.empty(logits.shape[1], np.uint64)
-        rest = np.empty_like(row)
         times = []
         for repeat in range(repeats):
             draws = PhiloxDraws(1, "five rows", repeat)
@@ -89,7 +88,7 @@ def five_rows(champion: Model, prompt: list[int], repeats: int = 60) -> dict[str
                 q = state.masses(logits[i], row)
                 draws.accept(int(q[0]), max(1, int(p[0])), i)
             q = state.masses(logits[4], row)
-            _, mass = law.residual(q, p, rest)
+            _, rest, mass = law.residual(q, p)
             if mass:
                 draws.categorical(rest, "correction_sample", 4, mass)
             times.append(perf_counter_ns() - started)

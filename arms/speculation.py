@@ -68,12 +68,12 @@ def accepts(q: Masses, proposal: Proposal, i: int, draws: Draws) -> bool:
 def correction(q: Masses, proposal: Proposal, i: int, draws: Draws) -> int:
     """A token from the residual max(q - p, 0), whose mass is the rejected mass and so positive after a rejection."""
     if proposal.rows is None:
-        rest, mass = residual_of_point(q, proposal.tokens[i])
+        ids, rest, mass = residual_of_point(q, proposal.tokens[i])
     else:
-        rest, mass = residual(q, proposal.rows[i])
+        ids, rest, mass = residual(q, proposal.rows[i])
     if mass == 0:
         raise RoundAborted("residual_invariant", f"proposal {i} was rejected where p = q")
-    return draws.categorical(rest, "correction_sample", i, mass)
+    return int(ids[draws.categorical(rest, "correction_sample", i, mass)])
 
 
 def bonus(q: Masses, draws: Draws) -> int:

@@ -34,6 +34,11 @@ struct Sifted {
   std::uint64_t given;  // sum of the masses of the whole row, before the remainder
 };
 
+struct Excess {
+  std::size_t count;
+  std::uint64_t sum;
+};
+
 // The loops over a vocabulary, one set per instruction set.
 struct Kernels {
   const char* name;
@@ -52,8 +57,8 @@ struct Kernels {
   std::uint64_t (*total)(const std::uint64_t* masses, std::size_t n, std::uint64_t level);
   // out = -log2(mass / 2^48) in units of 2^-32, rounded to nearest even: our own series, separately rounded doubles
   void (*surprise)(const std::uint64_t* masses, std::size_t n, std::uint64_t* out);
-  // out = max(q - p, 0); returns its sum
-  std::uint64_t (*residual)(const std::uint64_t* q, const std::uint64_t* p, std::size_t n, std::uint64_t* out);
+  // max(q - p, 0) where it is not 0, as (id, mass) in id order; p may be null, for zeros. Room for n + 1 of each.
+  Excess (*excess)(const std::uint64_t* q, const std::uint64_t* p, std::size_t n, std::int64_t* ids, std::uint64_t* masses);
 };
 
 extern const Kernels kPortable, kAvx2, kAvx512;

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -152,6 +153,54 @@ void same_size(std::size_t a, std::size_t b) {
   if (a != b) throw nb::value_error("the rows differ in size");
 }
 
+template <class T>
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class T>
+Array<T> copied(const T* data, std::size_t n) {
+  T* own = new T[n ? n : 1];
+  const nb::capsule owner(own, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  std::copy(data, data + n, own);
+  return {own, {n}, owner};
+}
+
+using Residual = std::tuple<Array<std::int64_t>, Array<std::uint64_t>, std::uint64_t>;
+
+struct Kept {
+  std::vector<std::int64_t> ids;
+  std::vector<std::uint64_t> masses;
+};
+
+Kept& residual_scratch(std::size_t n) {
+  static thread_local Kept kept;
+  if (kept.ids.size() < n + 1) {
+    kept.ids.resize(n + 1);
+    kept.masses.resize(n + 1);
+  }
+  return kept;
+}
+
+// (ids, masses, sum) of max(q - p, 0) where it is not 0; p may be null, for zeros.
+Residual residual(const Masses& q, const std::uint64_t* p) {
+  Kept& kept = residual_scratch(q.size());
+  const Excess found = active->excess(q.data(), p, q.size(), kept.ids.data(), kept.masses.data());
+  return {copied(kept.ids.data(), found.count), copied(kept.masses.data(), found.count), found.sum};
+}
+
+// The same where p is all at one id: q without it.
+Residual residual_of_point(const Masses& q, std::size_t id) {
+  if (id >= q.size()) throw nb::value_error("the point lies outside the row");
+  Kept& kept = residual_scratch(q.size());
+  Excess found = active->excess(q.data(), nullptr, q.size(), kept.ids.data(), kept.masses.data());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < found.count; ++i) {
+    kept.ids[count] = kept.ids[i];
+    kept.masses[count] = kept.masses[i];
+    count += kept.ids[i] != static_cast<std::int64_t>(id) ? 1 : 0;
+  }
+  return {copied(kept.ids.data(), count), copied(kept.masses.data(), count), found.sum - q.data()[id]};
+}
+
 }  // namespace
 
 NB_MODULE(_sampling, m) {
@@ -172,11 +221,11 @@ NB_MODULE(_sampling, m) {
     return static_cast<std::int64_t>(active->pick(masses.data(), masses.size(), r));
   });
   m.def("total", [](const Masses& masses) { return active->total(masses.data(), masses.size(), 0); });
-  m.def("residual", [](const Masses& q, const Masses& p, MassesOut out) {
+  m.def("residual", [](const Masses& q, const Masses& p) {
     same_size(q.size(), p.size());
-    same_size(q.size(), out.size());
-    return active->residual(q.data(), p.data(), q.size(), out.data());
+    return residual(q, p.data());
   });
+  m.def("residual_of_point", &residual_of_point);
   m.def("surprise", [](std::uint64_t mass) {
     if (mass == 0 || mass > kTotal) throw nb::value_error("a surprise is of a mass in [1, 2^48]");
     std::uint64_t out = 0;

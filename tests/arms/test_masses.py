@@ -148,25 +148,47 @@ def test_the_residual_mass_is_the_rejected_mass_identically(x: Row, y: Row, t: f
     if not (np.isfinite(x).any() and np.isfinite(y).any()):
         return
     q, p = law.row(x, law.scale_of(t), cut)[0], law.row(y, law.scale_of(t))[0]
-    rest, mass = law.residual(q, p)
+    ids, masses, mass = law.residual(q, p)
+    assert (masses > 0).all() and (np.diff(ids) > 0).all()
+    rest = np.zeros_like(q)
+    rest[ids] = masses
     kept = np.minimum(q, p)
-    assert mass == law.total(rest) == law.TOTAL - int(kept.sum())
+    assert mass == law.total(masses) == law.TOTAL - int(kept.sum())
     assert (kept + rest == q).all()  # min(p, q) + (1 - A) r = q, to the last unit
 
 
 def test_equal_rows_leave_no_residual() -> None:
     q, _ = law.row(np.random.default_rng(0).normal(size=300).astype(np.float32), 1.0)
-    rest, mass = law.residual(q, q.copy())
-    assert mass == 0 and not rest.any()
+    ids, rest, mass = law.residual(q, q.copy())
+    assert mass == 0 and not len(ids) and not len(rest)
 
 
 def test_the_residual_of_a_point_is_the_rest_of_q() -> None:
     q, _ = law.row(np.random.default_rng(1).normal(size=30).astype(np.float32), 1.0)
     point = np.zeros_like(q)
     point[7] = law.TOTAL
-    expected, mass = law.residual(q, point)
-    rest, rest_mass = law.residual_of_point(q, 7)
-    assert rest_mass == mass and (rest == expected).all()
+    ids, expected, mass = law.residual(q, point)
+    found, rest, rest_mass = law.residual_of_point(q, 7)
+    assert rest_mass == mass == law.TOTAL - int(q[7]) and (rest == expected).all() and (found == ids).all()
+    assert 7 not in found and len(found) == 29
+    with pytest.raises(ValueError, match="outside the row"):
+        law.residual_of_point(q, 30)
+    with pytest.raises(ValueError, match="differ in size"):
+        law.residual(q, q[1:])
+
+
+@pytest.mark.parametrize("kernel", available())
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 64, 1000])
+def test_a_residual_is_the_same_from_every_kernel_and_at_every_size(kernel: str, n: int) -> None:
+    """Runs of sixteen without mass are skipped: masses here, there, at the ends and nowhere."""
+    law.use_kernel(kernel)
+    rng = np.random.default_rng(n)
+    for share in (0.0, 0.02, 0.5, 1.0):
+        q, p = (np.where(rng.random(n) < s, rng.integers(1, law.TOTAL, n), 0).astype(np.uint64) for s in (share, 0.5))
+        wanted = np.maximum(q.astype(np.int64) - p.astype(np.int64), 0)
+        ids, masses, mass = law.residual(q, p)
+        assert ids.tolist() == np.flatnonzero(wanted).tolist() and masses.tolist() == wanted[wanted > 0].tolist()
+        assert mass == sum(wanted.tolist()) % (1 << 64)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=1200), st.data())

@@ -188,7 +188,7 @@ def test_rows_after_the_first_rejection_are_never_processed(greedy: bool) -> Non
     if greedy:
         speculation.greedy_round(Proposal([1, 0, 1]), rows, Never(), 9)
     else:
-        draws: Any = type("D", (), {"accept": lambda s, q, p, i: q >= p, "categorical": lambda s, m, d, i, t=0: 1})()
+        draws: Any = type("D", (), {"accept": lambda s, q, p, i: q >= p, "categorical": lambda s, m, d, i, t=0: 0})()
         speculation.stochastic_round(Proposal([1, 0, 1]), rows, draws, Never(), 9)
     assert rows.asked == [0, 1]
 

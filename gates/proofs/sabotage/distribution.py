@@ -20,7 +20,7 @@ GROUP = "distribution"
 _ACCEPT = "self.uniform(p_y, 'accept_uniform', position)"
 _DOMAIN = "'correction_sample'"
 _DRAWN = "draws.categorical(drawn, 'draft_sample', i)"
-_CORRECT = "draws.categorical(rest, 'correction_sample', i, mass)"
+_CORRECT = "int(ids[draws.categorical(rest, 'correction_sample', i, mass)])"
 
 
 def _rows_from(change: Any) -> Any:
@@ -66,9 +66,9 @@ def _falls_through(original: Any) -> Any:
 
     def correction(q: Any, proposal: Any, i: int, draws: Any) -> int:
         p = proposal.rows[i] if proposal.rows is not None else None
-        rest, mass = law.residual(q, p) if p is not None else law.residual_of_point(q, proposal.tokens[i])
-        rest[np.flatnonzero(rest)[-1]] += np.uint64(law.TOTAL - mass)
-        return int(draws.categorical(rest, "correction_sample", i))
+        ids, rest, mass = law.residual(q, p) if p is not None else law.residual_of_point(q, proposal.tokens[i])
+        rest[-1] += np.uint64(law.TOTAL - mass)
+        return int(ids[draws.categorical(rest, "correction_sample", i)])
 
     return correction
 
@@ -78,10 +78,10 @@ def _support_only(original: Any) -> Any:
 
     def correction(q: Any, proposal: Any, i: int, draws: Any) -> int:
         kept = np.where(proposal.rows[i] > 0, q, np.uint64(0)).astype(np.uint64)
-        rest, mass = law.residual(kept, proposal.rows[i])
+        ids, rest, mass = law.residual(kept, proposal.rows[i])
         if mass == 0:
-            rest, mass = kept, int(kept.sum())
-        return int(draws.categorical(rest, "correction_sample", i, mass))
+            ids, rest, mass = np.arange(len(kept)), kept, int(kept.sum())
+        return int(ids[draws.categorical(rest, "correction_sample", i, mass)])
 
     return correction
 
@@ -98,9 +98,10 @@ def _blockwise(original: Any) -> Any:
             ratio = int(q[proposed]) / speculation.proposal_mass(proposal, i)
             share = min(1.0, share * ratio)
             if not draws.accept(int(share * law.TOTAL), law.TOTAL, i):
-                rest, mass = law.residual(q, proposal.rows[i])
-                rest, mass = (rest, mass) if mass else (q, law.TOTAL)
-                emitted.append(int(draws.categorical(rest, "correction_sample", i, mass)))
+                ids, rest, mass = law.residual(q, proposal.rows[i])
+                if mass == 0:
+                    ids, rest, mass = np.arange(len(q)), q, law.TOTAL
+                emitted.append(int(ids[draws.categorical(rest, "correction_sample", i, mass)]))
                 return Decision(emitted, i, i + 1, "rejected", stops.ends(emitted[-1]))
             emitted.append(proposed)
             if stops.ends(proposed):
