@@ -71,9 +71,7 @@ class FeatureDraft(NeuralDraft):
     def propose(self, context: Sequence[int], k: int, draws: Draws | None) -> Proposal:
         if len(context) < 2:
             return Proposal()  # there is no state yet to draft from
-        proposal = super().propose(context, k, draws)
-        self.drafting.fetch_after_next()
-        return proposal
+        return super().propose(context, k, draws)
 
     def _caught_up(self, context: Sequence[int], start: int) -> list[int]:
         """Tokens still to feed, each with the state before it; the pending one last."""

@@ -38,7 +38,6 @@ class Engine:
         hidden: npt.NDArray[np.float32],
         layers: Sequence[int] = ...,
     ) -> bool: ...
-    def fetch_after_next(self) -> None: ...
     def forward_features(
         self,
         cache: KeyValues,

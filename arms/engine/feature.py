@@ -92,10 +92,6 @@ class FeatureEngine(NativeEngine):
         tx.appended += len(ids)
         return logits, states
 
-    def fetch_after_next(self) -> None:
-        """The champion's call comes next and then one of this draft: meanwhile its weights go into the caches."""
-        self.native.fetch_after_next()
-
     def _forward(
         self,
         items: Sequence[tuple[NativeTransaction, Sequence[int]]],

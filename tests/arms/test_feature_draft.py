@@ -76,31 +76,6 @@ def test_bits_do_not_depend_on_how_the_pairs_are_split(pair: Pair) -> None:
     assert np.concatenate(pieces).tobytes() == whole.tobytes()
 
 
-def test_weights_fetched_ahead_change_nothing_and_may_go_at_any_time(pair: Pair) -> None:
-    _, _, champion_path, draft_path = pair
-    champion = NativeEngine.load(champion_path, threads=2)
-    tokens = tokens_of(12, 1)
-
-    def rows(draft: FeatureEngine, fetch: bool) -> Any:
-        out = []
-        for _ in range(3):
-            if fetch:
-                draft.fetch_after_next()
-            states = states_of(champion, draft, tokens)
-            out.append(draft.draft(draft.new_cache(16).begin(), states[:-1], tokens[1:], "all")[0])
-        return np.concatenate(out).tobytes()
-
-    expected = rows(FeatureEngine.over(read_gguf(draft_path), champion), False)
-    for turn in range(30):
-        draft = FeatureEngine.over(read_gguf(draft_path), champion)
-        assert rows(draft, True) == expected
-        draft.fetch_after_next()
-        if turn % 2:
-            states_of(champion, draft, tokens)  # the threads are reading the weights now
-        del draft  # and they are gone; the next call must not read them either
-        champion.verify_linear(champion.new_cache(16).begin(), tokens)
-
-
 def arm_of(pair: Pair, decoding: dict[str, Any], k: int = 4) -> tuple[SpeculativeArm, Kit]:
     champion, draft, _, _ = pair
     kit = Kit(decoding, vocabulary=VOCABULARY, stop_ids=(0,), k=k)

@@ -30,10 +30,6 @@ class Engine {
   Engine(Model model, const Kernels& kernels, size_t threads)
       : model_(std::move(model)), kernels_(kernels), pool_(PoolHandle::shared(threads)), workspace_(model_.sizes, threads) {}
 
-  ~Engine() { pool_->quiesce(); }
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-
   const Model& model() const { return model_; }
   const Kernels& kernels() const { return kernels_; }
   size_t threads() const { return pool_->threads(); }
@@ -46,16 +42,7 @@ class Engine {
   bool forward(const std::vector<Segment>& segments, Rows rows, float* logits, float* hidden,
                const std::vector<size_t>& layers = {});
 
-  // The call after the next one of these threads, which another engine makes, will be this one's: its weights are to be
-  // in the caches by then, where they are few enough to stay there.
-  void fetch_after_next() {
-    if (model_.weights.bytes() > kFetched) return;
-    pool_->with([&](Pool& pool) { pool.fetch_after_next({model_.weights.data(), model_.weights.bytes()}); });
-  }
-
  private:
-  static constexpr size_t kFetched = size_t(8) << 20;
-
   void check(const std::vector<Segment>& segments) const;
 
   Model model_;

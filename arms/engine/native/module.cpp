@@ -168,7 +168,6 @@ NB_MODULE(_native, m) {
       .def_prop_ro("scratch_bytes", &Engine::scratch_bytes)
       .def("forward", &forward, nb::arg("segments"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"),
            nb::arg("layers") = std::vector<size_t>{})
-      .def("fetch_after_next", &Engine::fetch_after_next, nb::call_guard<nb::gil_scoped_release>())
       .def("forward_features", &forward_features, nb::arg("cache"), nb::arg("start"), nb::arg("tokens"),
            nb::arg("features"), nb::arg("rows"), nb::arg("logits"), nb::arg("hidden"));
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <map>
-#include <utility>
 
 #include "float_mode.hpp"
 
@@ -45,7 +44,6 @@ void Pool::run(const std::function<void(size_t)>& body) {
     return;
   }
   body_ = &body;
-  fetched_ = std::exchange(expected_, {});
   finished_.reset();
   job_.raise();
   body(0);
@@ -58,22 +56,8 @@ void Pool::work(size_t index) {
     job_.wait([&](uint32_t job) { return job != seen; }, Signal::kSpins, kJobYields);
     if (stop_) return;
     (*body_)(index);
-    const Stretch next = fetched_;
     finished_.raise();
-    fetch(next, seen + 1);
   }
-}
-
-void Pool::fetch(Stretch stretch, uint32_t job) const {
-  constexpr size_t kLine = 64, kPiece = 4096;
-  uint8_t sum = 0;
-  for (size_t at = 0; at < stretch.bytes; at += kPiece) {
-    if (job_.value() != job) return;
-    const size_t end = at + kPiece < stretch.bytes ? at + kPiece : stretch.bytes;
-    for (size_t line = at; line < end; line += kLine) sum ^= stretch.data[line];
-  }
-  static std::atomic<uint8_t> sink;
-  sink.store(sum, std::memory_order_relaxed);  // so that the reads are not left out
 }
 
 uint32_t fork_count() {
@@ -107,10 +91,6 @@ PoolHandle::State& PoolHandle::state() {
     born_ = now;
   }
   return *state_.load();
-}
-
-void PoolHandle::quiesce() {
-  if (state_.load() && born_ == fork_count()) with([](Pool& pool) { pool.run([](size_t) {}); });
 }
 
 void PoolHandle::with(const std::function<void(Pool&)>& use) {

@@ -87,11 +87,6 @@ class Barrier {
   Signal phase_;
 };
 
-struct Stretch {
-  const uint8_t* data = nullptr;
-  size_t bytes = 0;
-};
-
 class Pool {
  public:
   explicit Pool(size_t threads);
@@ -105,10 +100,6 @@ class Pool {
   // The body must not throw.
   void run(const std::function<void(size_t)>& body);
 
-  // What will be read after the next run: its other threads, which then have nothing to do, bring it into the caches as
-  // long as no run begins. The memory must stay until one has.
-  void fetch_after_next(Stretch stretch) { expected_ = stretch; }
-
   // Called by every thread of a running body.
   void barrier() {
     if (size_ > 1) barrier_.wait();
@@ -120,12 +111,10 @@ class Pool {
   static constexpr int kJobYields = 1000;
 
   void work(size_t index);
-  void fetch(Stretch stretch, uint32_t job) const;
 
   const size_t size_;
   Barrier barrier_;
   const std::function<void(size_t)>* body_ = nullptr;
-  Stretch expected_, fetched_;  // for the next run, and for the one that is on
   Signal job_;
   Signal finished_;
   std::atomic<bool> stop_{false};
@@ -151,9 +140,6 @@ class PoolHandle {
 
   // Runs `use` with the pool while no other caller does.
   void with(const std::function<void(Pool&)>& use);
-
-  // Afterwards no thread fetches, nor will after the next run.
-  void quiesce();
 
  private:
   struct State {
