@@ -36,7 +36,11 @@ def small() -> Family:
 @pytest.mark.parametrize(
     ("owner", "name", "change"),
     [
-        (speculation, "correction", ("int(ids[draws.categorical(rest, 'correction_sample', i, mass)])", "bonus(q, draws)")),
+        (
+            speculation,
+            "correction",
+            ("int(ids[draws.categorical(rest, 'correction_sample', i, mass)])", "bonus(q, draws)"),
+        ),
         (speculation, "stochastic_round", ("champion.masses(count)", "champion.masses(count - 1)")),
         (PhiloxDraws, "accept", ("x <= q_y".replace("x", "self.uniform(p_y, 'accept_uniform', position)"), "True")),
     ],
