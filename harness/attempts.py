@@ -34,13 +34,9 @@ def prompt_set_key(plan: Mapping[str, Any]) -> str:
     return digest_value({"champion": plan["champion"]["sha256"], "prompts": prompts})
 
 
-def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Path) -> int:
-    """Note this candidate and return its number among the distinct ones tried on this prompt set, from 1.
-
-    A line that cannot be read counts as nothing; a file that cannot be written leaves the count as
-    read.
-    """
-    key, candidate = prompt_set_key(plan), candidate_key(plan)
+def _tried(plan: Mapping[str, Any], path: Path) -> list[str]:
+    """Keys of the distinct candidates tried on the plan's prompts; a line that cannot be read counts as nothing."""
+    key = prompt_set_key(plan)
     seen: list[str] = []
     try:
         lines = path.read_text().splitlines()
@@ -54,10 +50,25 @@ def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Pat
         if isinstance(entry, dict) and entry.get("format") == ATTEMPTS_FORMAT and entry.get("prompts") == key:
             tried = str(entry.get("candidate"))
             seen += [tried] if tried not in seen else []
-    if candidate in seen:
-        return seen.index(candidate) + 1
+    return seen
+
+
+def attempt_number(plan: Mapping[str, Any], path: Path) -> int:
+    """What `count_attempt` would return; nothing is noted."""
+    candidate, seen = candidate_key(plan), _tried(plan, path)
+    return (seen.index(candidate) if candidate in seen else len(seen)) + 1
+
+
+def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Path) -> int:
+    """Note this candidate and return its number among the distinct ones tried on this prompt set, from 1.
+
+    A file that cannot be written leaves the count as read.
+    """
+    number, candidate = attempt_number(plan, path), candidate_key(plan)
+    if candidate in _tried(plan, path):
+        return number
     entry = {
-        "format": ATTEMPTS_FORMAT, "prompts": key, "candidate": candidate, "plan_id": plan_id,
+        "format": ATTEMPTS_FORMAT, "prompts": prompt_set_key(plan), "candidate": candidate, "plan_id": plan_id,
         "at": iso(clock.wall_ns()),
     }  # fmt: skip
     try:
@@ -65,4 +76,16 @@ def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Pat
             file.write(json.dumps(entry) + "\n")
     except OSError:
         pass
-    return len(seen) + 1
+    return number
+
+
+def attempt_notes(plan: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """A warning where this candidate would be one more than the plan allows: better before the run than after it."""
+    number, budget = attempt_number(plan, path), int(plan["attempts_budget"])
+    if number <= budget:
+        return ()
+    return (
+        f"this is candidate {number} on these prompts ({path.name} beside the run counts them) and the plan allows "
+        f"{budget}: its verdict will be INVALID, whatever is measured; take new prompts, or raise attempts_budget, "
+        "which makes every gate stricter",
+    )

@@ -26,6 +26,7 @@ from .offclock_pass import off_clock
 from .own_files import require_own_files
 from .privacy import privacy_audit
 from .provenance import provenance_audit
+from .room import require_room
 from .rundir import RunDir
 from .runner import Runner, RunOptions, private_salt
 from .set_aside import set_aside
@@ -79,6 +80,7 @@ class Execution:
             return self._conclude(identifier, journal, closed=True)
         operational = load_operational(self.run_dir) | dict(self.overrides)
         bound = bind(self.run_dir, plan, operational, self.options.backend, self.options.executor)
+        require_room(plan, bound.paths)
         journal.mend()  # only now: a run that is not what was frozen leaves every byte where it lies
         if journal.index.first is None:
             journal.append("plan", self._first(plan, identifier, bound))

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import atomic
 from .arm_files import FIELD, bound_entry
+from .attempts import attempt_notes, attempts_file
 from .backend import DEFAULT_BACKEND
 from .canonical import canonical_bytes, digest, digest_ids, digest_value
 from .errors import IntegrityError, PlanError
@@ -137,7 +138,8 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
         "kernel": composed.operational["kernel"],
     }
     _write(run_dir, plan, operational, card, seal)
-    return FrozenPlan(run_dir, plan, plan_id(plan), card, (*notes, *provenance_notes(plan, paths["draft"])))
+    said = (*notes, *provenance_notes(plan, paths["draft"]), *attempt_notes(plan, attempts_file(run_dir)))
+    return FrozenPlan(run_dir, plan, plan_id(plan), card, said)
 
 
 def _gates(conf: Mapping[str, Any]) -> list[dict[str, Any]]:

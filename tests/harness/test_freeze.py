@@ -248,6 +248,18 @@ def _git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+def test_one_candidate_more_than_the_plan_allows_is_told_when_it_is_frozen(toy: Toy) -> None:
+    one = ("attempts_budget=1",)
+    assert toy.freeze("first", *one).notes == ()
+    toy.run("first")
+    assert toy.freeze("again", *one).notes == (), "the same candidate is the same attempt"
+    (note,) = toy.freeze("second", *one, "arms.entries.prompt_lookup.k=2").notes
+    assert "candidate 2" in note and "INVALID" in note and "attempts_budget" in note
+    assert toy.freeze("third", "arms.entries.prompt_lookup.k=2").notes == ()
+    lines = (toy.folder / "attempts.jsonl").read_text().splitlines()
+    assert len(lines) == 1, "freezing counts nothing"
+
+
 def test_git_shows_the_order_of_plan_and_run(toy: Toy, tmp_path: Path) -> None:
     run_dir = toy.freeze().run_dir
     assert plan_precedes_run(run_dir)[0] is None

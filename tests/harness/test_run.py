@@ -6,11 +6,12 @@ import errno
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from draftgate.harness import runner, session
-from draftgate.harness.errors import DraftgateError, IncompleteRun, IntegrityError
+from draftgate.harness import room, runner, session
+from draftgate.harness.errors import DraftgateError, IncompleteRun, IntegrityError, PlanError
 from draftgate.harness.freeze import load_plan
 from draftgate.harness.journal import live_records, read_line
 from draftgate.harness.ledger import read_ledger
@@ -255,6 +256,24 @@ def test_arms_take_turns_or_follow_each_other_as_the_plan_says(toy: Toy, order: 
             assert all(b["order"] == unit.order.index(b["arm"]) for b in warm)
         cold = [b for b in rows if b["unit"] == unit.id and b["entry"] == "cold"]
         assert tuple(b["arm"] for b in cold) == unit.order
+
+
+def test_a_unit_that_does_not_fit_in_memory_side_by_side_is_refused_before_anything_is_written(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And runs where its processes follow each other."""
+    toy.freeze()
+    toy.freeze("apart", "schedule.order=williams")
+    needed = room.needed_bytes(load_plan(toy.folder / "run"), {"champion": toy.champion, "draft": None})
+    assert needed >= 2 * room.PROCESS_BYTES
+    monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=needed - 1))
+    with pytest.raises(PlanError, match=r"schedule\.order=williams"):
+        toy.run()
+    assert not keys(toy.folder / "run") and not list((toy.folder / "run").glob("parts/*"))
+    toy.run("apart")
+    monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=needed))
+    toy.run()
+    assert keys(toy.folder / "run") == scheduled(toy.folder / "run")
 
 
 def test_how_arms_are_ordered_changes_no_answer(toy: Toy, finished: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -263,6 +264,14 @@ def test_engines_with_as_many_threads_share_them(engine: NativeEngine, tmp_path:
     assert run(several, tokens, [20])[2] == expected and threads() == before + 4
     del several
     assert threads() == before
+
+
+def test_threads_that_have_nothing_to_do_fall_asleep(engine: NativeEngine) -> None:
+    """They wait awake for a moment after a call, not for good."""
+    run(engine, some_tokens(20, 97), [20])
+    before, started = time.process_time(), time.perf_counter()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.2 * (time.perf_counter() - started)
 
 
 def test_an_id_beyond_32_bits_is_not_taken_for_another(engine: NativeEngine) -> None:
