@@ -83,14 +83,22 @@ def measure(path: Path, threads: Sequence[int], effort: Effort, progress: Progre
 
 
 def _memory_added(path: Path, threads: int) -> dict[str, int]:
-    """Bytes that the first load adds to this process: resident, and of those the ones no other process shares."""
+    """Bytes that the first load adds to this process: resident, and of those the ones no other process shares.
+
+    And what the first text adds to these, when the tables are built that cut it into tokens."""
     process = psutil.Process()
     gc.collect()
     before = process.memory_full_info()
     model = load_model(path, threads=threads)
     after = process.memory_full_info()
+    model.tokenizer.encode("text")
+    later = process.memory_full_info()
     del model
-    return {"resident": after.rss - before.rss, "unique": after.uss - before.uss}
+    return {
+        "resident": after.rss - before.rss,
+        "unique": after.uss - before.uss,
+        "first_text": max(later.uss - after.uss, 0),
+    }
 
 
 def _timed_load(path: Path, threads: int) -> tuple[Model, float]:

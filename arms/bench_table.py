@@ -16,7 +16,8 @@ def print_report(report: dict[str, Any], console: Console) -> None:
     console.print(
         f"load {report['load_s']:.2f} s; resident {report['resident_bytes'] / 1e6:.1f} MB "
         f"({report['resident_bytes'] / report['model']['bytes']:.2f} × the file, "
-        f"loading added {report['added_bytes']['unique'] / 1e6:.1f} MB); "
+        f"loading added {report['added_bytes']['unique'] / 1e6:.1f} MB, "
+        f"the first text {report['added_bytes']['first_text'] / 1e6:.1f} MB); "
         f"keys and values {report['kv_bytes_per_token'] / 1e3:.1f} kB a token"
     )
     console.print(_rates(report))

@@ -50,20 +50,27 @@ def byte_characters() -> dict[int, str]:
     return characters
 
 
-def build(vocabulary: Vocabulary) -> Tokenizer:
-    """The `tokenizers` object for plain text: no added tokens, no specials. Raises TokenizerError by name."""
+def check(vocabulary: Vocabulary) -> None:
+    """Whether `build` can be exact about this vocabulary. Raises TokenizerError by name."""
     if vocabulary.pre not in PRE_TOKENISERS:
         known = ", ".join(sorted(PRE_TOKENISERS))
         raise TokenizerError(f"tokenizer.ggml.pre is {vocabulary.pre[:80]!r}; supported: {known}")
-    ids = vocabulary.ids()
-    if len(ids) != len(vocabulary.tokens):
+    plain = set(vocabulary.tokens)
+    if len(plain) != len(vocabulary.tokens):
         raise TokenizerError("tokenizer.ggml.tokens holds a token twice")
-    merges = [merge.partition(" ")[::2] for merge in vocabulary.merges or []]
-    plain = {text: i for text, i in ids.items() if i not in vocabulary.specials}  # so text never spells one
-    for i, (left, right) in enumerate(merges):  # the library panics on some of these
+    plain.difference_update(vocabulary.specials.values())
+    for i, merge in enumerate(vocabulary.merges or []):  # the library panics on some of these
+        left, _, right = merge.partition(" ")
         if not (left and right and left in plain and right in plain and left + right in plain):
             pair = f"merge {i} joins {left[:40]!r} and {right[:40]!r}"
             raise TokenizerError(f"tokenizer.ggml.merges does not fit tokenizer.ggml.tokens: {pair}")
+
+
+def build(vocabulary: Vocabulary) -> Tokenizer:
+    """The `tokenizers` object for plain text, no added tokens, no specials, of a vocabulary that `check` has passed."""
+    # Without the special tokens, so that text never spells one.
+    plain = {text: i for text, i in vocabulary.ids().items() if i not in vocabulary.specials}
+    merges = [merge.partition(" ")[::2] for merge in vocabulary.merges or []]
     model = models.BPE(vocab=plain, merges=merges, ignore_merges=vocabulary.pre in IGNORE_MERGES)
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = _pre_tokeniser(vocabulary.pre)

@@ -49,6 +49,16 @@ def test_any_text_comes_back_exactly(smol: Tokenizer, pieces: Tokenizer, name: s
     assert not tokenizer.special_ids.intersection(ids)
 
 
+def test_tables_are_built_for_the_first_text_and_once(smollm2: Path) -> None:
+    tokenizer = Tokenizer.from_gguf(read_gguf(smollm2))
+    assert tokenizer.decode([28, 198, 2683]) and tokenizer.sha256 and tokenizer.stop_ids
+    assert "_plain" not in vars(tokenizer)
+    assert tokenizer.decode(tokenizer.encode("first")) == "first"
+    built = vars(tokenizer)["_plain"]
+    assert tokenizer.decode(tokenizer.encode("second")) == "second"
+    assert vars(tokenizer)["_plain"] is built
+
+
 @pytest.mark.parametrize("text", [*UNSPELLABLE, "\U00040000", "ab\x04"])
 def test_a_character_without_a_token_is_named_not_dropped(smol: Tokenizer, text: str) -> None:
     with pytest.raises(TokenizerError, match=f"U\\+{ord(text[-1]):04X}, character {len(text) - 1}"):
