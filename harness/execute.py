@@ -29,6 +29,7 @@ from .provenance import provenance_audit
 from .room import require_room
 from .rundir import RunDir
 from .runner import Runner, RunOptions, private_salt
+from .schedule import Schedule
 from .set_aside import set_aside
 from .store import write_tables
 
@@ -80,7 +81,8 @@ class Execution:
             return self._conclude(identifier, journal, closed=True)
         operational = load_operational(self.run_dir) | dict(self.overrides)
         bound = bind(self.run_dir, plan, operational, self.options.backend, self.options.executor)
-        require_room(plan, bound.paths)
+        if journal.index.count("request") < Schedule(plan).total():
+            require_room(plan, bound.paths)
         journal.mend()  # only now: a run that is not what was frozen leaves every byte where it lies
         if journal.index.first is None:
             journal.append("plan", self._first(plan, identifier, bound))

@@ -13,7 +13,9 @@ from .errors import PlanError
 from .schedule import Schedule
 
 PROCESS_BYTES = 150 * 2**20
-"""Of a worker without its models, keys and values of a request included."""
+"""Of a worker without its models; keys and values of a small model's request included, of a large one's not."""
+CGROUP = Path("/sys/fs/cgroup")
+"""Where a container's own limit stands, in bytes, beside what it uses."""
 LOADED = 1.2
 """Bytes a loaded model takes for each of its file."""
 
@@ -28,9 +30,19 @@ def needed_bytes(plan: Mapping[str, Any], paths: Mapping[str, Path | None]) -> i
     return int(total)
 
 
+def available_bytes() -> int:
+    """Memory that new processes can take: the machine's, or what a container's limit leaves of it."""
+    there = int(psutil.virtual_memory().available)
+    try:
+        limit, used = ((CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return min(there, max(int(limit) - int(used), 0))
+    except (OSError, ValueError):  # no such files, or "max": no limit
+        return there
+
+
 def require_room(plan: Mapping[str, Any], paths: Mapping[str, Path | None]) -> None:
-    """Raises PlanError before anything is loaded where an interleaved unit would not fit."""
-    needed, there = needed_bytes(plan, paths), psutil.virtual_memory().available
+    """Raises PlanError, before a unit starts, where an interleaved one would not fit."""
+    needed, there = needed_bytes(plan, paths), available_bytes()
     if Schedule(plan).interleaved and needed > there:
         raise PlanError(
             f"the {len(plan['arms'])} processes of an interleaved unit need about {needed / 1e9:.1f} GB of memory at "

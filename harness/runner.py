@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,8 +27,8 @@ from .requests import check_times, private_line, request_row, round_rows, unexpl
 from .rundir import RunDir
 from .schedule import CANARY_PLACES, Item, Schedule, Unit, process_id
 
-ATTEMPTS_PER_PROCESS = 3
-"""A worker that dies is started again this often before the run stops as incomplete."""
+ATTEMPTS = 3
+"""A unit, or a pass apart, whose worker dies is tried this often before the run stops as incomplete."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,8 @@ class Runner:
         self._canaries("end")
 
     def _unit(self, unit: Unit) -> None:
-        if self.schedule.interleaved:  # a process that dies takes the unit's others with it: they begin a new segment
-            self._with_retries(lambda: self._segment(unit), unit, ", ".join(unit.order))
-        else:
-            self._segment(unit)
+        # A process that dies ends the segment: what the unit still owes begins a new one, with warm-ups of its own.
+        self._with_retries(lambda: self._segment(unit), unit)
 
     def _segment(self, unit: Unit) -> None:
         """What the unit still owes."""
@@ -122,37 +120,43 @@ class Runner:
             return
         for order, arm in enumerate(unit.order):
             if arm in waiting:
-                self._with_retries(lambda a=arm, o=order: self._process(unit, a, o, segment), unit, arm)
+                self._process(unit, arm, order, segment)
 
     def _had_process(self, unit: Unit, arm: str, segments: int) -> bool:
         """Whether a process of this arm has come to its end in this unit, in any segment."""
         return any(self.journal.has("process", process_id(unit, arm, s)) for s in range(segments))
 
-    def _with_retries(self, work: Any, unit: Unit, arm: str) -> None:
-        for attempt in range(1, ATTEMPTS_PER_PROCESS + 1):
+    def _with_retries(self, work: Callable[[], None], unit: Unit, arm: str | None = None) -> None:
+        """``arm``: whose work it is, where it is one arm's."""
+        whose = {} if arm is None else {"arm": arm}
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 work()
                 return
             except WorkerDied as error:
-                self.journal.deviation("retry", f"a worker died: {error}", unit=unit.id, arm=arm, attempt=attempt)
-                if attempt == ATTEMPTS_PER_PROCESS:
-                    raise IncompleteRun(
-                        f"{error} ({attempt} times on {unit.id}, {arm}); the run can be resumed"
-                    ) from None
+                self.journal.deviation("retry", f"a worker died: {error}", unit=unit.id, attempt=attempt, **whose)
+                if attempt == ATTEMPTS:
+                    place = ", ".join((unit.id, *whose.values()))
+                    raise IncompleteRun(f"{error} ({attempt} times on {place}); the run can be resumed") from None
 
     def _load(self, worker: Worker, arm: str) -> dict[str, int]:
         entry = self.arms[arm]
         resident = self.bound.paths if entry["kind"] in WITH_DRAFT else {**self.bound.paths, "draft": None}
         measure = self.plan["measurement"]
-        return worker.ask(load_message(
+        message = load_message(
             self.options.backend, resident, self.plan["schedule"]["threads"], self.operational.get("kernel"),
             arm=entry, decoding=self.plan["decoding"], memory_interval_ms=measure["memory_interval_ms"],
             energy=measure["energy"],
-        ))  # fmt: skip
+        )  # fmt: skip
+        try:
+            return worker.ask(message)
+        except WorkerDied as error:
+            raise WorkerDied(f"{error}, loading {arm}") from error
 
     def _process(self, unit: Unit, arm: str, order: int, segment: int) -> None:
         """One arm on one unit, from its start to its end."""
         with self._seated(unit, arm, order, segment) as seat:
+            self._warm_up(seat, arm)
             for item in self._owed(unit, arm, "warm"):
                 self._request(seat.worker, "request", item, seat.place)
             self._leave(seat, arm)
@@ -165,13 +169,15 @@ class Runner:
                 for order, arm in enumerate(unit.order)
                 if arm in arms
             }
-            owed = {arm: {i.request_id for i in self._owed(unit, arm, "warm")} for arm in seats}
+            for arm, seat in seats.items():  # only now: loading the others would have cooled the first ones again
+                self._warm_up(seat, arm)
             warm = {arm: [i for i in self.schedule.items(unit, arm) if i.entry == "warm"] for arm in seats}
-            for number in range(max(map(len, warm.values()))):
+            for number, same in enumerate(zip(*warm.values(), strict=True)):
+                items = dict(zip(warm, same, strict=True))
                 for order, arm in enumerate(self.schedule.turns(unit, number)):
-                    if arm in seats and (item := warm[arm][number]).request_id in owed[arm]:
+                    if arm in items and not self.journal.has("request", items[arm].request_id):
                         seat = seats[arm]
-                        self._request(seat.worker, "request", item, replace(seat.place, order=order))
+                        self._request(seat.worker, "request", items[arm], replace(seat.place, order=order))
             for arm, seat in seats.items():
                 self._leave(seat, arm)
 
@@ -181,21 +187,27 @@ class Runner:
 
     @contextlib.contextmanager
     def _seated(self, unit: Unit, arm: str, order: int, segment: int) -> Iterator[Seat]:
-        """A process of an arm, ready for warm requests: loaded, its cold entry and its warm-ups made."""
+        """A process of an arm: loaded, its cold entry made."""
         self.options.clock.sleep(self.plan["schedule"]["rest_s"])
         state = machine_state()
         with self.options.executor.start() as worker:
             place = Place(unit, segment, order, self._load(worker, arm))
             for item in self._owed(unit, arm, "cold"):
                 self._request(worker, "request", item, place)
-            for item in self.schedule.warmups(unit, arm, segment):
-                if not self.journal.has("warmup", item.request_id):
-                    self._request(worker, "warmup", item, place)
             yield Seat(worker, place, state)
+
+    def _warm_up(self, seat: Seat, arm: str) -> None:
+        for item in self.schedule.warmups(seat.place.unit, arm, seat.place.segment):
+            if not self.journal.has("warmup", item.request_id):
+                self._request(seat.worker, "warmup", item, seat.place)
 
     def _leave(self, seat: Seat, arm: str) -> None:
         """The process has done its part: its memory timeline is recorded."""
-        last, place = seat.worker.ask({"type": "end"}), seat.place
+        place = seat.place
+        try:
+            last = seat.worker.ask({"type": "end"})
+        except WorkerDied as error:
+            raise WorkerDied(f"{error}, at the end of {arm}") from error
         body = {
             "unit": place.unit.id, "arm": arm, "segment": place.segment, "order": place.order,
             "load_ns": place.loads["load_ns"], "draft_load_ns": place.loads["draft_load_ns"],

@@ -28,6 +28,7 @@ def run(args: argparse.Namespace, services: Any) -> int:
     from ..journal import live_records
     from ..ledger import read_ledger
     from ..process import SubprocessExecutor
+    from ..room import needed_bytes
     from ..rundir import RunDir
     from ..schedule import Schedule
 
@@ -42,6 +43,8 @@ def run(args: argparse.Namespace, services: Any) -> int:
         "plan_id": plan_id(plan), "identities": "match", "units": len(schedule.units), "arms": schedule.arms,
         "requests": sum(1 for _ in schedule.requests()), "recorded": done,
     }  # fmt: skip
+    if schedule.interleaved:
+        found["memory_bytes"] = needed_bytes(plan, bound.paths)
     if not args.no_measure:
         kernel = operational.get("kernel")
         found["estimate"] = dataclasses.asdict(estimate(plan, bound, DEFAULT_BACKEND, executor, kernel))
@@ -66,7 +69,10 @@ def _print(plan: dict[str, Any], schedule: Any, found: dict[str, Any]) -> None:
     warmups = counted(size["warmup_requests"], "warm-up request")
     print(f"per process: {first}{warmups}, then the warm ones; rest {size['rest_s']:g} s before it")
     if schedule.interleaved:
-        print("the processes of a unit live side by side, and every arm answers a warm request before the next one")
+        print(
+            f"the processes of a unit live side by side (about {found['memory_bytes'] / 1e9:.1f} GB together), "
+            "and every arm answers a warm request before the next one"
+        )
     print(f"canaries per arm at start, middle and end: {size['canaries']}")
     for unit in schedule.units[:6]:
         print(f"  {unit.id}: {' → '.join(unit.order)}")

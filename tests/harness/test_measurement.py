@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,18 @@ def test_the_timeline_has_a_sample_of_every_phase_and_the_high_water_mark_never_
     assert [s[0] for s in samples] == sorted(s[0] for s in samples)
     peaks = [s[3] for s in samples]
     assert peaks == sorted(peaks) and all(s[2] <= peaks[-1] + 2**20 for s in samples)
+
+
+def test_a_process_that_waits_for_its_turn_is_not_sampled() -> None:
+    timeline = Timeline(1, lambda: 7)
+    timeline.enter("request")
+    time.sleep(0.05)
+    timeline.enter("idle")
+    before = len(timeline.samples)
+    assert before > 3
+    time.sleep(0.05)
+    assert len(timeline.samples) <= before + 1  # one may have been on its way
+    timeline.end()
 
 
 def row(arm: str, prompt: str, probe: int, steal: int = 0) -> dict[str, Any]:

@@ -180,10 +180,10 @@ def test_a_second_runner_is_refused_and_the_first_goes_on(toy: Toy) -> None:
 
 
 class Dying(InlineExecutor):
-    """Workers of which the first few die in the middle of a request."""
+    """Workers of which a few die in the middle of a request, after so many requests have been answered."""
 
-    def __init__(self, deaths: int) -> None:
-        self.deaths = deaths
+    def __init__(self, deaths: int, after: int = 0) -> None:
+        self.deaths, self.after = deaths, after
 
     def start(self) -> Any:
         outer = self
@@ -196,8 +196,10 @@ class Dying(InlineExecutor):
 
                 def dying(message: dict[str, Any]) -> dict[str, Any]:
                     if message["type"] == "generate" and message["phase"] == "request" and outer.deaths > 0:
-                        outer.deaths -= 1
-                        raise WorkerDied("a worker process ended with status -9")
+                        outer.after -= 1
+                        if outer.after < 0:
+                            outer.deaths -= 1
+                            raise WorkerDied("a worker process ended with status -9")
                     return ask(message)
 
                 worker.ask = dying
@@ -209,23 +211,29 @@ class Dying(InlineExecutor):
         return Manager()
 
 
-def test_a_worker_that_dies_is_tried_again_and_that_is_on_record(toy: Toy) -> None:
-    toy.freeze()
-    toy.run(executor=Dying(2))
+@pytest.mark.parametrize("order", ["interleaved", "williams"])
+def test_a_worker_that_dies_is_tried_again_with_its_own_warm_up_and_that_is_on_record(toy: Toy, order: str) -> None:
+    toy.freeze("run", f"schedule.order={order}")
+    toy.run(executor=Dying(2, after=1))
     folder = toy.folder / "run"
-    assert deviations(folder).count("retry") == 2
+    assert deviations(folder) == ["retry", "resumed"] * 2
     assert keys(folder) == scheduled(folder)
+    warm, asked = read_table(folder, "warmups"), read_table(folder, "requests")
+    timed = asked[asked["entry"] == "warm"].groupby(["unit", "segment", "arm"]).size().index
+    assert set(timed) <= set(warm.groupby(["unit", "segment", "arm"]).size().index)
 
 
-def test_in_an_interleaved_unit_a_death_begins_a_new_segment_for_every_arm(toy: Toy) -> None:
+@pytest.mark.parametrize("after", [0, 3], ids=["first request", "in the middle of a turn"])
+def test_in_an_interleaved_unit_a_death_begins_a_new_segment_for_every_arm(toy: Toy, after: int) -> None:
     toy.freeze()
-    toy.run(executor=Dying(1))
+    toy.run(executor=Dying(1, after))
     folder = toy.folder / "run"
-    assert deviations(folder) == ["retry", "resumed"]
+    assert deviations(folder) == ["retry", "resumed"] and keys(folder) == scheduled(folder)
     records = read_ledger(folder).records
     (retry,) = [r.body for r in records.of_kind("deviation") if r.body["kind"] == "retry"]
     first = Schedule(load_plan(folder)).units[0]
     assert retry["unit"] == first.id and f"/{first.stratum}/" in retry["reason"], "it says during which request"
+    assert "arm" not in retry
     ended = [b["process_id"] for _, b in live_records(records, "process") if b["unit"] == first.id]
     assert sorted(ended) == sorted(f"{first.id}/{arm}#1" for arm in first.order)
     warm = read_table(folder, "warmups")
@@ -274,6 +282,16 @@ def test_a_unit_that_does_not_fit_in_memory_side_by_side_is_refused_before_anyth
     monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=needed))
     toy.run()
     assert keys(toy.folder / "run") == scheduled(toy.folder / "run")
+
+
+def test_a_container_has_its_own_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    monkeypatch.setattr(room, "CGROUP", tmp_path)
+    assert room.available_bytes() == 1000
+    (tmp_path / "memory.current").write_text("300\n")
+    for limit, left in (("max", 1000), ("900", 600), ("5000", 1000), ("100", 0)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        assert room.available_bytes() == left
 
 
 def test_how_arms_are_ordered_changes_no_answer(toy: Toy, finished: Path) -> None:
