@@ -39,7 +39,7 @@ def _tried(plan: Mapping[str, Any], path: Path) -> list[str]:
     key = prompt_set_key(plan)
     seen: list[str] = []
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
     for line in lines:
@@ -64,9 +64,9 @@ def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Pat
 
     A file that cannot be written leaves the count as read.
     """
-    number, candidate = attempt_number(plan, path), candidate_key(plan)
-    if candidate in _tried(plan, path):
-        return number
+    candidate, seen = candidate_key(plan), _tried(plan, path)
+    if candidate in seen:
+        return seen.index(candidate) + 1
     entry = {
         "format": ATTEMPTS_FORMAT, "prompts": prompt_set_key(plan), "candidate": candidate, "plan_id": plan_id,
         "at": iso(clock.wall_ns()),
@@ -76,7 +76,7 @@ def count_attempt(plan: Mapping[str, Any], plan_id: str, clock: Clock, path: Pat
             file.write(json.dumps(entry) + "\n")
     except OSError:
         pass
-    return number
+    return len(seen) + 1
 
 
 def attempt_notes(plan: Mapping[str, Any], path: Path) -> tuple[str, ...]:

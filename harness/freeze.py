@@ -125,7 +125,7 @@ def freeze(composed: ComposedPlan, out: Path | str, services: Any, options: Free
     plan = _plan(conf, arms, facts, ids, strata, seal, options.parent)
     if options.hardware_class is not None:
         plan["hardware_class"] = dict(options.hardware_class)
-    _room(plan)
+    _require_context(plan)
     card, notes = _decision_card(plan, services) if options.with_card else (None, ())
     if card is not None:
         plan["decision_card_sha256"] = digest_value(card)
@@ -279,7 +279,7 @@ def _stratum(s: StratumPrompts, entry: Mapping[str, Any], ids: list[list[int]], 
     }
 
 
-def _room(plan: dict[str, Any]) -> None:
+def _require_context(plan: dict[str, Any]) -> None:
     limits = [m["context_limit"] for m in (plan["champion"],) if m is not None]
     for stratum in plan["strata"]:
         if not stratum["prompts"]:

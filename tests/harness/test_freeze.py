@@ -256,6 +256,10 @@ def test_one_candidate_more_than_the_plan_allows_is_told_when_it_is_frozen(toy: 
     (note,) = toy.freeze("second", *one, "arms.entries.prompt_lookup.k=2").notes
     assert "candidate 2" in note and "INVALID" in note and "attempts_budget" in note
     assert toy.freeze("third", "arms.entries.prompt_lookup.k=2").notes == ()
+    kept = (toy.folder / "attempts.jsonl").read_bytes()
+    (toy.folder / "attempts.jsonl").write_bytes(b"\xff\xfe not ours\n" + kept)
+    assert len(toy.freeze("fourth", *one, "arms.entries.prompt_lookup.k=2").notes) == 1, "a bad line counts as nothing"
+    (toy.folder / "attempts.jsonl").write_bytes(kept)
     lines = (toy.folder / "attempts.jsonl").read_text().splitlines()
     assert len(lines) == 1, "freezing counts nothing"
 
