@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -73,8 +72,7 @@ class _Decoder:
 
 
 def contention(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any]:
-    """Champion decode alone, alternating with the draft (as an arm does), and with the draft running at the same
-    time."""
+    """Champion decode alone, and alternating with the draft as an arm does. Never both at once: they share threads."""
     if _on_features(session.draft):
         return {"measured": False, "steps": 0, "reason": "this draft runs on the champion's own hidden states alone"}
     champion, draft = _Decoder(session.champion), _Decoder(session.draft)
@@ -86,25 +84,9 @@ def contention(session: WorkerSession, message: dict[str, Any]) -> dict[str, Any
     for _ in range(STEPS):
         draft.step()
         alternating.append(champion.step())
-    stop = threading.Event()
-
-    def busy() -> None:
-        while not stop.is_set():
-            draft.step()
-
-    thread = threading.Thread(target=busy, daemon=True)
-    thread.start()
-    concurrent = [champion.step() for _ in range(STEPS)]
-    stop.set()
-    thread.join()
-    medians = {
-        "alone_ns": statistics.median(alone),
-        "alternating_ns": statistics.median(alternating),
-        "concurrent_ns": statistics.median(concurrent),
-    }
+    medians = {"alone_ns": statistics.median(alone), "alternating_ns": statistics.median(alternating)}
     return medians | {
         "alternating_ratio": medians["alternating_ns"] / medians["alone_ns"],
-        "concurrent_ratio": medians["concurrent_ns"] / medians["alone_ns"],
         "measured": True,
         "steps": STEPS,
     }

@@ -69,16 +69,13 @@ def measurement_notes(records: RunRecords) -> list[tuple[str, str]]:
         ("largest gap between a request and the sum of its phases", over.get("phase_gap_max"), "share"),
     )
     notes = [(what, quantity(float(value), unit)) for what, value, unit in told if isinstance(value, int | float)]
-    steps = (
-        ("time of a champion step, a draft step before each", "alternating"),
-        ("time of a champion step, the draft running at the same time", "concurrent"),
-    )
-    return [*notes, *((what, said) for what, key in steps if (said := _against_alone(both, key)))]
+    said = _against_alone(both)
+    return [*notes, ("time of a champion step, a draft step before each", said)] if said else notes
 
 
-def _against_alone(both: Mapping[str, Any], key: str) -> str:
-    """A champion step beside the draft, as a multiple of one without it, with both times where they are told."""
-    ratio, mine, alone = both.get(f"{key}_ratio"), both.get(f"{key}_ns"), both.get("alone_ns")
+def _against_alone(both: Mapping[str, Any]) -> str:
+    """A champion step after the draft's, as a multiple of one without it, with both times where they are told."""
+    ratio, mine, alone = both.get("alternating_ratio"), both.get("alternating_ns"), both.get("alone_ns")
     if not isinstance(ratio, int | float):
         return ""
     shown = ""
