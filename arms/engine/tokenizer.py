@@ -30,7 +30,7 @@ class Tokenizer:
             byte_level.check(vocabulary)
             self._missing = byte_level.missing_bytes(vocabulary)
         else:
-            sentencepiece.ScoredPieces(vocabulary)
+            sentencepiece.check(vocabulary)
 
     @classmethod
     def from_gguf(cls, file: GgufFile) -> Tokenizer:

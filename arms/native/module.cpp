@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -158,10 +159,10 @@ using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 template <class T>
 Array<T> copied(const T* data, std::size_t n) {
-  T* own = new T[n ? n : 1];
-  const nb::capsule owner(own, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  std::copy(data, data + n, own);
-  return {own, {n}, owner};
+  auto own = std::make_unique<T[]>(n ? n : 1);
+  std::copy(data, data + n, own.get());
+  const nb::capsule owner(own.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return Array<T>(own.release(), {n}, owner);
 }
 
 using Residual = std::tuple<Array<std::int64_t>, Array<std::uint64_t>, std::uint64_t>;

@@ -78,7 +78,7 @@ std::vector<int32_t> narrowed(const Tokens& ids, size_t vocabulary) {
   for (size_t i = 0; i < out.size(); ++i) {
     const int64_t id = ids.data()[i];
     if (id < 0 || size_t(id) >= vocabulary)
-      throw std::invalid_argument("token " + std::to_string(id) + " is none of 0 to " + std::to_string(vocabulary - 1));
+      throw std::invalid_argument("token " + std::to_string(id) + " is not in 0 to " + std::to_string(vocabulary - 1));
     out[i] = int32_t(id);
   }
   return out;

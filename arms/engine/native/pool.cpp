@@ -67,6 +67,7 @@ uint32_t fork_count() {
 }
 
 std::shared_ptr<PoolHandle> PoolHandle::shared(size_t threads) {
+  if (threads < 2) return std::make_shared<PoolHandle>(threads);  // nothing to share: callers need not take turns
   static std::mutex looking;
   static std::map<size_t, std::weak_ptr<PoolHandle>> known;
   std::lock_guard<std::mutex> lock(looking);
@@ -83,8 +84,8 @@ PoolHandle::~PoolHandle() {
 PoolHandle::State& PoolHandle::state() {
   static std::mutex making;
   const uint32_t now = fork_count();
-  State* current = state_.load();
-  if (current && born_ == now) return *current;
+  if (born_ == now)  // read before the state, which is stored first: never the parent's state with the child's count
+    if (State* current = state_.load()) return *current;
   std::lock_guard<std::mutex> lock(making);
   if (!state_.load() || born_ != now) {
     state_ = new State(threads_);

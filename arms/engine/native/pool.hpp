@@ -15,6 +15,8 @@ namespace draftgate {
 inline void relax() {
 #if defined(DRAFTGATE_X86)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #else
   std::this_thread::yield();
 #endif
