@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TEXT = "The lighthouse stood at the end of the old pier, and every evening somebody walked out to look after its lamp. "
 LEAST_ROUNDS = 7
+FRUITLESS = 3
+"""Passes, after time is up, that may end without a round of some number of proposals before we say there are none."""
 MOST_TOKENS = 400
 """The text grows while it is timed: sessions of one context end after so many tokens and are opened again."""
 
@@ -59,18 +61,24 @@ def _rounds(
     alone: Any = build_arm({"name": BASELINE, "kind": BASELINE}, champion, None, decoding)
     times: list[list[tuple[int, int]]] = [[] for _ in arms]
     readings: list[int] = []
-    end = time.perf_counter() + seconds
+    end, fruitless = time.perf_counter() + seconds, 0
+
+    def fewest() -> int:
+        return min(map(len, times))
 
     def wanting() -> bool:
-        return time.perf_counter() < end or min(map(len, times)) < LEAST_ROUNDS
+        return time.perf_counter() < end or fewest() < LEAST_ROUNDS
 
     while wanting():
-        before = sum(map(len, times[1:]))
+        before = fewest()
         own = _prefill(alone.open(request))
         readings.append(_prefill(arms[-1].open(request)) - own)
         _take_turns([arm.open(request) for arm in arms], times, wanting)
-        if sum(map(len, times[1:])) == before and wanting():  # and not because time was up before the pass began
-            raise ArmError(f"the draft proposed nothing after {context} tokens; ask for a shorter context")
+        fruitless = fruitless + 1 if fewest() == before else 0
+        if fruitless >= FRUITLESS and fewest() < LEAST_ROUNDS and time.perf_counter() >= end:
+            raise ArmError(
+                f"the draft does not propose {k} tokens after {context}; ask for a shorter context or a smaller k"
+            )
     totals = [statistics.median(total for total, _ in found) for found in times]
     drafts = [statistics.median(draft for _, draft in found) for found in times]
     return totals, drafts, statistics.median(readings) / context

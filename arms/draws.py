@@ -32,7 +32,8 @@ class Draws(Protocol):
     """The chance in one round. Positions count from 0 within the round."""
 
     def categorical(self, masses: Masses, domain: str, position: int, total: int = TOTAL) -> int:
-        """A token with probability masses[token] / total; ``total`` is the sum of the masses."""
+        """An index with probability masses[index] / total; ``total`` is the sum of the masses. In a whole row it is the
+        token, in a residual or a short row the place of one."""
 
     def accept(self, q_y: int, p_y: int, position: int) -> bool:
         """True with probability min(1, q_y / p_y); p_y >= 1."""

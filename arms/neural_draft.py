@@ -236,7 +236,9 @@ class NeuralDraft:
     def _buffer(self, i: int) -> Masses:
         while len(self._rows) <= i:
             self._rows.append(np.zeros(self.chain.vocabulary, np.uint64))
-            self._written.append(np.empty(0 if self.output_ids is None else len(self.output_ids), np.int64))
+            self._written.append(
+                np.empty(len(self.output_ids) if self.narrow and self.output_ids is not None else 0, np.int64)
+            )
             self._kept.append(0)
         return self._rows[i]
 

@@ -32,7 +32,7 @@ class Choice:
     domain: str
     position: int
     value: int
-    """The token drawn, or 1 for accepted and 0 for rejected."""
+    """The index drawn, or 1 for accepted and 0 for rejected."""
     branch: int
     branches: int
     probability: Fraction
@@ -47,7 +47,7 @@ class Choices:
     probability: Fraction = Fraction(1)
 
     def categorical(self, masses: npt.NDArray[np.uint64], domain: str, position: int, total: int = 0) -> int:
-        """A token of an integer row with its share of the row's own sum; a stated total is not believed."""
+        """An index of an integer row with its share of the row's own sum; a stated total is not believed."""
         weights = [(int(x), int(masses[x])) for x in np.flatnonzero(masses)]
         total = sum(w for _, w in weights)
         return self._choose("categorical", domain, position, [(x, Fraction(w, total)) for x, w in weights])
