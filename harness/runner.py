@@ -226,15 +226,11 @@ class Runner:
         if not missing:
             return
 
-        def work() -> None:
-            with self.options.executor.start() as worker:
-                loads = self._load(worker, arm)
-                for item in missing:
-                    if not self.journal.has("realised", item.request_id):
-                        self._request(worker, "realised", item, Place(unit, 0, -1, loads))
-                worker.ask({"type": "end"})
-
-        self._with_retries(work, unit, arm)
+        with self.options.executor.start() as worker:
+            loads = self._load(worker, arm)
+            for item in missing:
+                self._request(worker, "realised", item, Place(unit, 0, -1, loads))
+            worker.ask({"type": "end"})
 
     def _canaries(self, where: str) -> None:
         assert where in CANARY_PLACES

@@ -35,10 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, services: Any) -> int:
     from rich.console import Console
 
-    from ..bench import Effort, measure
+    from ..bench import COLUMNS, Effort, measure
     from ..bench_table import print_report
     from ..engine.engine import processors
+    from ..engine.gguf import read_gguf
     from ..errors import ArmError
+    from ..model_info import describe
     from ..models import pull
 
     if args.draft is not None:
@@ -50,6 +52,12 @@ def run(args: argparse.Namespace, services: Any) -> int:
     if args.contexts:
         effort = Effort(contexts=tuple(args.contexts), seconds=args.seconds)
     path = pull(args.model)
+    if args.contexts:
+        holds = (describe(read_gguf(path)).context_limit or 0) - max(COLUMNS)
+        if max(args.contexts) > holds:
+            raise ArmError(
+                f"--contexts {max(args.contexts)}: the model holds at most {holds} before {max(COLUMNS)} tokens"
+            )
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status("measuring") as status:

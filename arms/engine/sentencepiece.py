@@ -14,11 +14,6 @@ SPACE = "\u2581"
 """Stands for a space inside tokens."""
 
 
-def check(vocabulary: Vocabulary) -> None:
-    """Whether `ScoredPieces` can be exact about this vocabulary. Raises TokenizerError by name."""
-    ScoredPieces(vocabulary)
-
-
 class ScoredPieces:
     """Encodes text by scores. Raises TokenizerError when the vocabulary lacks a byte token or the space."""
 

@@ -19,8 +19,8 @@ __all__ = ["StreamDecoder", "Tokenizer", "TokenizerError", "first_difference"]
 
 
 class Tokenizer:
-    """Checked when it is made. The tables that cut text into tokens are built for the first text: a process that is
-    given token ids alone never needs them, and they take a tenth of a small model's memory."""
+    """Checked when it is made. The tables of byte-level BPE are built for the first text: a process that is given token
+    ids alone never needs them, and they take a tenth of a small model's memory."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Raises TokenizerError for a vocabulary that cannot be exact."""
@@ -30,7 +30,7 @@ class Tokenizer:
             byte_level.check(vocabulary)
             self._missing = byte_level.missing_bytes(vocabulary)
         else:
-            sentencepiece.check(vocabulary)
+            self._plain = sentencepiece.ScoredPieces(vocabulary).encode
 
     @classmethod
     def from_gguf(cls, file: GgufFile) -> Tokenizer:
@@ -102,10 +102,8 @@ class Tokenizer:
 
     @cached_property
     def _plain(self) -> Callable[[str], list[int]]:
-        if self.vocabulary.model == "gpt2":
-            built = byte_level.build(self.vocabulary)
-            return lambda text: list(built.encode(text, add_special_tokens=False).ids)
-        return sentencepiece.ScoredPieces(self.vocabulary).encode
+        built = byte_level.build(self.vocabulary)
+        return lambda text: list(built.encode(text, add_special_tokens=False).ids)
 
     @cached_property
     def _bytes(self) -> list[bytes]:

@@ -77,6 +77,14 @@ def test_the_command_prints_tables_or_json(
     assert "outside µs" in out and "3.0%" in out and "stochastic 250 µs" in out
 
 
+def test_a_context_that_the_model_does_not_hold_is_refused_before_anything_is_measured(
+    smollm2: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "measure", lambda *_: pytest.fail("measured"))
+    assert main(["bench", "--model", str(smollm2), "--contexts", "200", "8177"]) == 2
+    assert "--contexts 8177: the model holds at most 8176" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("extra", [["--threads", "0"], ["--contexts", "0"], ["--seconds", "-1"], ["--model", "nosuch"]])
 def test_bad_options_get_one_line(extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *extra]) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -12,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from draftgate.harness.journal import live_records
 from draftgate.harness.ledger import read_ledger
 from draftgate.harness.verify import verify_run
 
 from .conftest import Services, Toy
+from .recorded import keys, verdict
 
 KILLS = 20
 RUN = """
@@ -43,8 +42,7 @@ def command(tmp_path: Path, folder: Path, executor: str = "InlineExecutor") -> l
 
 
 def outcome(folder: Path) -> tuple[list[str], object]:
-    keys = sorted(b["request_id"] for _, b in live_records(read_ledger(folder).records, "request"))
-    return keys, json.loads((folder / "verdict.json").read_bytes())
+    return keys(folder), verdict(folder)
 
 
 def test_killed_twenty_times_it_ends_with_the_same_records_and_verdict(

@@ -15,10 +15,7 @@ from draftgate.harness.rundir import RunDir
 from draftgate.harness.verify import verify_run
 
 from .conftest import StopAfter, Toy, copy_run
-
-
-def deviations(folder: Path) -> list[str]:
-    return [r.body["kind"] for r in read_ledger(folder).records.of_kind("deviation")]
+from .recorded import deviations
 
 
 def test_any_bound_identity_that_differs_stops_the_run_and_is_named(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,12 @@ class Loader {
     });
   }
 
+  // All of a mapped file, once nothing is read any more: where the system keeps it in huge pages, every small reading
+  // maps two megabytes again that had been given back.
+  void release_file() const {
+    give_back(reinterpret_cast<uintptr_t>(file_), reinterpret_cast<uintptr_t>(file_ + bytes_));
+  }
+
   // A vector as floats, F32 or F16 in the file.
   void read_vector(const std::string& name, size_t n, float* out) const {
     const Source& s = checked(name, 1, n);
@@ -110,10 +116,14 @@ class Loader {
   static void release_pages(const Job& job) {
     const size_t row = file_row_bytes(job.shape.type, job.shape.columns);
     const size_t last = job.last * kLanes < job.shape.rows ? job.last * kLanes : job.shape.rows;
+    give_back(reinterpret_cast<uintptr_t>(job.source + job.first * kLanes * row),
+              reinterpret_cast<uintptr_t>(job.source + last * row));
+  }
+
+  // Whole pages only; the edges belong to neighbours as well. Clean pages of a file come back when read again.
+  static void give_back(uintptr_t first, uintptr_t last) {
     const size_t page = size_t(sysconf(_SC_PAGESIZE));
-    // Whole pages only; the edges belong to neighbours as well. Clean pages of a file come back when read again.
-    const uintptr_t from = round_up(reinterpret_cast<uintptr_t>(job.source + job.first * kLanes * row), page);
-    const uintptr_t to = reinterpret_cast<uintptr_t>(job.source + last * row) / page * page;
+    const uintptr_t from = round_up(first, page), to = last / page * page;
     if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
   }
 
@@ -239,6 +249,7 @@ Model load_model(const uint8_t* file, size_t file_bytes, const Sizes& sizes, con
       if (!(factor > 0.0f)) throw std::invalid_argument("rope_freqs.weight holds a factor that is not positive");
   }
   model.rope = Rope(sizes.rope_dims, sizes.rope_base, sizes.rope_scale, factors);
+  if (release) loader.release_file();
 #ifdef __GLIBC__
   malloc_trim(0);  // what we used for a moment goes back, and what reading file and vocabulary did before
 #endif

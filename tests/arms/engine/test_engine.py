@@ -275,23 +275,6 @@ def test_engines_with_as_many_threads_share_them(engine: NativeEngine) -> None:
     assert settles_at(before)
 
 
-def test_engines_of_one_thread_give_the_same_in_two_threads_at_once(engine: NativeEngine) -> None:
-    first, second = (NativeEngine.load(engine.file.path, threads=1) for _ in range(2))
-    tokens = some_tokens(20, 97)
-    expected = run(first, tokens, [20])[2]
-    found: dict[int, str] = {}
-
-    def answer(i: int, engine: NativeEngine) -> None:
-        found[i] = run(engine, tokens, [20])[2]
-
-    workers = [threading.Thread(target=answer, args=(i, e)) for i, e in enumerate((first, second))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert found == {0: expected, 1: expected}
-
-
 def test_threads_that_have_nothing_to_do_fall_asleep(engine: NativeEngine) -> None:
     """They wait awake for a moment after a call, not for good."""
     run(engine, some_tokens(20, 97), [20])
