@@ -82,6 +82,13 @@ class Cache(Protocol):
     def begin(self) -> Transaction:
         """Open the one transaction a cache can have. Raises CacheMisuse when one is open or the cache is closed."""
 
+    def adopt(self, other: Cache, n: int) -> None:
+        """Copy the first ``n`` committed tokens of another cache of the same identity into this one, which is empty.
+
+        Raises CacheMisuse when this one is not, a transaction of it is open, either is closed, the identities differ,
+        or ``n`` is negative, beyond the other's length or this one's capacity.
+        """
+
     def fingerprint(self) -> str:
         """sha256 over the committed range (bytes of keys and values): the fresh-state invariant compares these."""
 

@@ -83,6 +83,18 @@ class NativeCache:
         self.transaction = NativeTransaction(self)
         return self.transaction
 
+    def adopt(self, other: NativeCache, n: int) -> None:
+        if self.native is None or other.native is None:
+            raise CacheMisuse("the cache is closed")
+        if self.length or self.transaction is not None:
+            raise CacheMisuse("only an empty cache can adopt another's tokens")
+        if other.engine is not self.engine and other.identity != self.identity:
+            raise CacheMisuse("a cache of another model")
+        if not 0 <= n <= min(other.length, self.capacity):
+            raise CacheMisuse(f"{n} tokens to adopt; the other has {other.length}, this one holds {self.capacity}")
+        self.native.copy(other.native, n)
+        self.length = n
+
     def fingerprint(self) -> str:
         """sha256 of the committed keys and values, [layer][head][position][key, value] halves, little-endian."""
         if self.native is None:

@@ -1,6 +1,7 @@
 // Keys and values of one sequence, in half precision, one stretch of memory per tile of kTile positions.
 #pragma once
 
+#include <cstring>
 #include <stdexcept>
 
 #include "pages.hpp"
@@ -49,6 +50,20 @@ class KeyValues {
           for (size_t d = 0; d < dims_; ++d) *out++ = k[d * kLanes];
           for (size_t d = 0; d < dims_; ++d) *out++ = v[d];
         }
+  }
+
+  // Copies the first `length` positions of another cache of the same sizes; both hold at least as many. Of the keys'
+  // last 16 positions those past `length` come along and are written before they are read.
+  void copy(const KeyValues& other, size_t length) {
+    const size_t whole = length / kTile, rest = length % kTile;
+    std::memcpy(keys(0, 0, 0), other.keys(0, 0, 0), whole * tile_halves() * sizeof(uint16_t));
+    if (rest == 0) return;
+    for (size_t layer = 0; layer < layers_; ++layer)
+      for (size_t head = 0; head < heads_; ++head) {
+        std::memcpy(keys(whole, layer, head), other.keys(whole, layer, head),
+                    round_up(rest, kLanes) * width_ * sizeof(uint16_t));
+        std::memcpy(values(whole, layer, head), other.values(whole, layer, head), rest * width_ * sizeof(uint16_t));
+      }
   }
 
  private:

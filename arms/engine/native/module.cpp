@@ -143,6 +143,14 @@ void read_cache(const KeyValues& self, size_t length, Halves out) {
   self.read(length, out.data());
 }
 
+void copy_cache(KeyValues& self, const KeyValues& other, size_t length) {
+  if (self.layers() != other.layers() || self.heads() != other.heads() || self.dims() != other.dims())
+    throw std::invalid_argument("a cache of other sizes");
+  if (length > self.capacity() || length > other.capacity())
+    throw std::invalid_argument("more positions than a cache holds");
+  if (&self != &other) self.copy(other, length);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -157,7 +165,8 @@ NB_MODULE(_native, m) {
            },
            nb::arg("layers"), nb::arg("heads"), nb::arg("dims"), nb::arg("capacity"))
       .def_prop_ro("bytes", &KeyValues::bytes)
-      .def("read", &read_cache, nb::arg("length"), nb::arg("out"));
+      .def("read", &read_cache, nb::arg("length"), nb::arg("out"))
+      .def("copy", &copy_cache, nb::arg("other"), nb::arg("length"));
 
   nb::class_<Engine>(m, "Engine")
       .def("__init__", &make_engine, nb::arg("file"), nb::arg("sizes"), nb::arg("tensors"), nb::arg("threads"),
