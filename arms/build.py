@@ -18,6 +18,7 @@ from .kinds import BASELINE, KINDS, WITH_DRAFT
 from .neural_draft import NeuralDraft, Truncation
 from .ngram_cache import CacheLookup, cache_settings
 from .policies import Policy, policy_of
+from .prefix_cache import PrefixCache
 from .processors import ProcessorChain, checked
 from .prompt_lookup import PromptLookup, lookup_settings
 from .proposer import Proposer
@@ -35,13 +36,22 @@ Opener = Callable[[Request], Proposer]
 
 
 def build_arm(
-    spec: Mapping[str, Any], champion: Model, draft: Model | None = None, decoding: Mapping[str, Any] | None = None
+    spec: Mapping[str, Any],
+    champion: Model,
+    draft: Model | None = None,
+    decoding: Mapping[str, Any] | None = None,
+    prefix_cache: PrefixCache | None = None,
 ) -> Arm:
-    """The arm of a plan's entry. Raises ArmError naming an unknown kind, field or value, or the draft's difference."""
+    """The arm of a plan's entry; with ``prefix_cache`` its requests follow each other and take over from each other.
+
+    Raises ArmError naming an unknown kind, field or value, or the draft's difference."""
     check_spec(spec)
     settings = checked(decoding or {})
     side = Champion(
-        cast(Engine, champion.engine), chain_for(champion, settings, champion.engine.vocabulary), _decoder_of(champion)
+        cast(Engine, champion.engine),
+        chain_for(champion, settings, champion.engine.vocabulary),
+        _decoder_of(champion),
+        prefix_cache,
     )
     kind, name = spec["kind"], str(spec["name"])
     identities = identities_of(champion, draft if kind in WITH_DRAFT else None, side.chain, spec)

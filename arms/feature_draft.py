@@ -51,6 +51,16 @@ class FeatureDraft(NeuralDraft):
         self.states[self.seen : self.seen + len(hidden)] = hidden
         self.seen += len(hidden)
 
+    def take_over(self, previous: Proposer | None, n: int) -> bool:
+        if self.state_layers is None:
+            return True
+        if not isinstance(previous, FeatureDraft) or previous.seen < n:
+            return False
+        self.observe((), previous.states[:n])
+        places = min(n - 1, previous.cache.length, self.cache.capacity)  # place n - 1 needs the token after it
+        self.cache.adopt(previous.cache, places)
+        return True
+
     def prefill(self, prompt: Sequence[int]) -> None:
         if not self.course.declined and self.truncation.start(len(prompt), self.maximum) is not None:
             self._feed_pairs(prompt, len(prompt) - 2)

@@ -39,6 +39,9 @@ class Hybrid:
         self.draft.prefill(prompt)
         self._choose(prompt)
 
+    def take_over(self, previous: Proposer | None, n: int) -> bool:
+        return self.draft.take_over(previous.draft if isinstance(previous, Hybrid) else None, n)
+
     def requested(self) -> int:
         return self.lookup.maximum if self.copying else self.draft.requested()
 

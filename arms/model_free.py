@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .proposer import Hidden
+from .proposer import Hidden, Proposer
 
 
 class ModelFree:
@@ -16,6 +16,9 @@ class ModelFree:
 
     def __init__(self, k: int, stop_ids: frozenset[int]) -> None:
         self.maximum, self.stop_ids = k, stop_ids
+
+    def take_over(self, previous: Proposer | None, n: int) -> bool:
+        return True
 
     def requested(self) -> int:
         return self.maximum

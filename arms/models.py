@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 PROBE = "draftgateanswer"
 """Stands for an earlier answer when the text between two turns is looked for."""
+
+
+FIRST_WORDS = ("a", "Z", "1", "!", "é", " b", "\nc")
+"""Beginnings of several kinds: a tokenizer that joins one of them to what stands before it does not so join them all.
+What they have in common bounds what a prefix cache may keep; the cache compares the tokens themselves."""
 
 
 def names() -> list[str]:
@@ -107,6 +113,14 @@ class Model:
         if not found or stop is None:
             raise TemplateError("the chat template puts no stop token after an answer; later turns cannot be appended")
         return self.tokenizer.encode(rest[len(stop) :], special=True, drop=mark)
+
+    def preamble(self) -> list[int]:
+        """Ids that the template puts before the first words of every conversation; none without a usable template."""
+        try:
+            rows = [self.encode_chat([{"role": "user", "content": words}]) for words in FIRST_WORDS]
+        except TemplateError:
+            return []
+        return [column[0] for column in itertools.takewhile(lambda c: len(set(c)) == 1, zip(*rows, strict=False))]
 
     def encode_raw(self, text: str) -> list[int]:
         """Ids of a prompt without a template; starts with the beginning-of-sequence token where the model wants one."""

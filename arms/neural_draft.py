@@ -112,6 +112,12 @@ class NeuralDraft:
         except NonFinite:
             self.broken = True
 
+    def take_over(self, previous: Proposer | None, n: int) -> bool:
+        if isinstance(previous, NeuralDraft) and not (self.course.declined or previous.broken):
+            if self.start == previous.start == 0:
+                self.cache.adopt(previous.cache, min(n, previous.cache.length, self.cache.capacity))
+        return True
+
     def _feed(self, tokens: Sequence[int]) -> None:
         for begin in range(0, len(tokens), CHUNK):
             tx = self.cache.begin()

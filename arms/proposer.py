@@ -33,6 +33,13 @@ class Proposer(Protocol):
     def prefill(self, prompt: Sequence[int]) -> None:
         """Take in the prompt, its last token (the first pending one) excluded."""
 
+    def take_over(self, previous: Proposer | None, n: int) -> bool:
+        """Copy what ``previous``, which has ended, knows of the first ``n`` >= 1 tokens that both requests begin with.
+
+        Called before `prefill`, at most once; the champion will not read these tokens again. False, with nothing
+        changed, where it must: its states of them are needed and ``previous`` has not got them.
+        """
+
     def requested(self) -> int:
         """k the policy asks for now; 0 means one champion step."""
 

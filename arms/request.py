@@ -33,6 +33,8 @@ class Request:
     stop: StopPolicy = StopPolicy()
     stream: str = ""
     """Separates the draws of prompt, block and arm: every distinct stream is an independent family of draws."""
+    continues: bool = False
+    """The prompt continues the conversation of the request before it in this process (`arms/prefix_cache.py`)."""
     forced: tuple[int, ...] | None = None
     """Timing of stochastic plans: champion-alone decodes exactly these tokens instead of its own choice."""
 
@@ -84,6 +86,8 @@ class Completion:
     """From token ids ready to the last token, prefills included, loads not."""
     prefill_ns: int = 0
     draft_prefill_ns: int = 0
+    cached_tokens: int = 0
+    """Tokens of the prompt that the prefix cache had."""
     finalise_ns: int = 0
     champion_calls: int = 0
     draft_calls: int = 0

@@ -8,7 +8,7 @@ champion's cache is committed; nothing that was reported is ever taken back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from .engine.contract import Engine, EngineError
 from .errors import ArmError
 from .forced import before_forced, take_forced
 from .masses import RowError
+from .prefix_cache import Kept, PrefixCache
 from .processors import ProcessorChain
 from .proposer import Proposer
 from .request import Completion, FinishReason, OnTokens, Request, RoundRecord
@@ -57,6 +58,8 @@ class Champion:
     engine: Engine
     chain: ProcessorChain
     decoder: Callable[[], TextDecoder] | None = None
+    prefix_cache: PrefixCache | None = None
+    """None: nothing outlives a request."""
 
     def capacity(self, request: Request) -> int:
         """The same in every arm, so that every arm ends at the same token."""
@@ -97,6 +100,9 @@ class Session:
         self.finish: FinishReason | None = None
         self.failure: str | None = None
         self.prefill_ns = self.draft_prefill_ns = 0
+        self.closed = False
+        self.cached_tokens = 0
+        """Of the prompt, not read because the prefix cache had them."""
 
     @property
     def context(self) -> list[int]:
@@ -135,6 +141,7 @@ class Session:
             total_ns=last - start,
             prefill_ns=self.prefill_ns,
             draft_prefill_ns=self.draft_prefill_ns,
+            cached_tokens=self.cached_tokens,
             champion_calls=self.side.calls,
             draft_calls=self.proposer.calls if self.proposer is not None else 0,
             failure=self.failure,
@@ -154,12 +161,28 @@ class Session:
 
     def _prefill_champion(self) -> None:
         prompt = self.request.prompt
-        for begin in range(0, len(prompt) - 1, CHUNK):
+        self.cached_tokens = self._take_over()
+        for begin in range(self.cached_tokens, len(prompt) - 1, CHUNK):
             self._fresh()
             tokens = prompt[begin : min(begin + CHUNK, len(prompt) - 1)]
             hidden = self.side.feed(tokens)
             if hidden is not None and self.proposer is not None:
                 self.proposer.observe(tokens, hidden)
+
+    def _take_over(self) -> int:
+        """Copy what the prefix cache has of this prompt; tokens taken."""
+        store = self.champion.prefix_cache
+        kept = None if store is None else store.take()
+        if store is None or kept is None:
+            return 0
+        try:
+            n = store.usable(kept, self.request.prompt, self.request.continues)
+            if n == 0 or (self.proposer is not None and not self.proposer.take_over(kept.proposer, n)):
+                return 0
+            self.cache.adopt(kept.cache, n)
+            return n
+        finally:
+            kept.close()
 
     def _prefill_draft(self) -> None:
         assert self.proposer is not None
@@ -326,7 +349,8 @@ class Session:
 
     def twin(self) -> Session:
         """A fresh session fed the same authoritative tokens; its fingerprint must equal this one's. Close it."""
-        twin = Session(self.champion, self.request, self.rounds, None, self.draws_of, None, self.probe_rate)
+        alone = replace(self.champion, prefix_cache=None)  # it computes everything itself
+        twin = Session(alone, self.request, self.rounds, None, self.draws_of, None, self.probe_rate)
         twin.side.state_layers = self.side.state_layers
         for token in self.emitted:
             twin.state.push(token)
@@ -341,9 +365,16 @@ class Session:
         return twin
 
     def close(self) -> None:
-        self.cache.close()
-        if self.proposer is not None:
-            self.proposer.close()
+        """The request is over. A whole one stays open in the prefix cache, where there is one."""
+        if self.closed:
+            return
+        self.closed = True
+        kept = Kept(self.context[: self.cache.length], self.cache, self.proposer)
+        store = self.champion.prefix_cache
+        if store is None or self.failure is not None:
+            kept.close()
+        else:
+            store.give(kept)
 
 
 class _Stale(Exception):

@@ -67,6 +67,13 @@ class ToyCache:
         self.tx = ToyTransaction(self)
         return self.tx
 
+    def adopt(self, other: ToyCache, n: int) -> None:
+        if self.closed or other.closed or self.tokens or self.tx is not None:
+            raise CacheMisuse("closed, or not empty")
+        if other.identity != self.identity or not 0 <= n <= min(other.length, self.capacity):
+            raise CacheMisuse("another engine's cache, or more tokens than there are")
+        self.tokens = other.tokens[:n]
+
     def fingerprint(self) -> str:
         return hashlib.sha256(repr(self.tokens).encode()).hexdigest()
 
