@@ -92,14 +92,26 @@ def request_problem(
     return None
 
 
+def kept_problem(request: Row, preamble: int | None) -> str | None:
+    """More of the prompt kept from the request before than the plan's prefix cache allows."""
+    kept, prompt = int(request["cached_tokens"]), int(request["prompt_tokens"])
+    if preamble is None or request["entry"] == "cold":
+        most = 0
+    else:
+        most = max(0, prompt - 1 if int(request["turn"]) > 0 else min(preamble, prompt - 1))
+    return None if 0 <= kept <= most else f"{kept} tokens kept of a prompt of {prompt}, where {most} may be"
+
+
 def check_accounting(
     requests: Iterable[Row],
     rounds_of: Mapping[str, Sequence[Row]],
     max_new_tokens: Mapping[str, int] | None = None,
     draft_arms: Collection[str] = (),
+    preamble: int | None = None,
 ) -> Finding:
     """Every request against its rounds. ``rounds_of`` and ``max_new_tokens`` by request id; ``draft_arms``: the arms
-    whose proposals come from a model, a call each."""
+    whose proposals come from a model, a call each; ``preamble``: tokens that any warm request may find read, None
+    without a prefix cache."""
     count = 0
     wrong = []
     for request in requests:
@@ -108,6 +120,7 @@ def check_accounting(
         rounds = rounds_of.get(name, ())
         count += max(1, len(rounds))
         problem = request_problem(request, rounds, limit, request["arm"] in draft_arms)
+        problem = problem or kept_problem(request, preamble)
         if problem is not None:
             wrong.append({"request_id": name, "reason": problem})
     detail = {"mismatches": wrong[:20], "mismatch_count": len(wrong)}

@@ -132,7 +132,7 @@ class Audited:
             if body["forced"]:
                 limits.pop(body["request_id"], None)
         drafts = [name for name, spec in self.arms.items() if spec["kind"] in DRAFT_ALONE]
-        return check_accounting(requests, rounds, limits, drafts)
+        return check_accounting(requests, rounds, limits, drafts, Schedule(self.plan).preamble_tokens)
 
     def timing_shape(self) -> Finding:
         rounds: list[Any] = []

@@ -103,6 +103,15 @@ class ToyCache:
         for layer in self.layers:
             del layer[length:]
 
+    def adopt(self, other: ToyCache, n: int) -> None:
+        if self.closed or other.closed or self.end or self.transaction is not None:
+            raise CacheMisuse("closed, or not empty")
+        if other.identity != self.identity or not 0 <= n <= min(other.length, self.capacity):
+            raise CacheMisuse("another engine's cache, or more tokens than there are")
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            mine.extend(theirs[:n])
+        self.length = n
+
     def fingerprint(self) -> str:
         committed = [layer[: self.length] for layer in self.layers]
         return hashlib.sha256(repr(committed).encode()).hexdigest()

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...arms.build import build_arm
 from ...arms.engine.tokenizer import Tokenizer
 from ...arms.engine.vocabulary import CONTROL, NORMAL, Vocabulary
+from ...arms.prefix_cache import PrefixCache
 from .families import Family
 from .toy import ToyEngine
 
@@ -34,6 +35,10 @@ class ToyModel:
     tokenizer: Tokenizer
     file: ToyFile
     template: None = None
+
+    def preamble(self) -> list[int]:
+        """No template, hence no words before every conversation's first."""
+        return []
 
 
 @lru_cache
@@ -83,6 +88,12 @@ def models_of(family: Family) -> tuple[ToyModel, ToyModel]:
     )
 
 
-def toy_arm(spec: Mapping[str, Any], champion: ToyModel, draft: ToyModel | None, decoding: Mapping[str, Any]) -> Any:
+def toy_arm(
+    spec: Mapping[str, Any],
+    champion: ToyModel,
+    draft: ToyModel | None,
+    decoding: Mapping[str, Any],
+    prefix_cache: PrefixCache | None = None,
+) -> Any:
     """The shipped arm of a plan's entry over toy models."""
-    return build_arm(dict(spec), cast(Any, champion), cast(Any, draft), decoding)
+    return build_arm(dict(spec), cast(Any, champion), cast(Any, draft), decoding, prefix_cache)

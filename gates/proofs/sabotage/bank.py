@@ -12,7 +12,7 @@ from . import accounts, caches, distribution, history
 from .battery import Alarm, alarms
 from .equivalents import AS_IT_IS, EQUIVALENTS
 from .fault import Fault
-from .world import GREEDY, PENALISED, STOCHASTIC, World, run_world
+from .world import GREEDY, KEPT, PENALISED, STOCHASTIC, World, run_world
 
 FAMILY_LEVEL = 0.005
 REPLICATES = {"quick": 60, "full": 600}
@@ -141,7 +141,7 @@ def _run_and_look(world: World, seed: int, first_only: bool) -> list[Alarm]:
 
 def count_false_alarms(replicates: int, said: Progress = lambda text: None) -> FalseAlarms:
     """Correct runs with seeds of their own, in turn in each kind of world."""
-    worlds = (STOCHASTIC, GREEDY, PENALISED)
+    worlds = (STOCHASTIC, GREEDY, PENALISED, KEPT)
     found: list[str] = []
     for i in range(replicates):
         with AS_IT_IS(worlds[i % len(worlds)]) as world:

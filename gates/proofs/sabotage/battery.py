@@ -137,7 +137,7 @@ def _accounting(run: Run) -> Finding:
     requests: list[Any] = run.requests.to_dict("records")
     limits = {str(r["request_id"]): run.world.tokens for r in requests}
     drafts = [str(run.world.spec["name"])] if run.world.spec["kind"] == "neural_draft" else []
-    return check_accounting(requests, rounds, limits, drafts)
+    return check_accounting(requests, rounds, limits, drafts, run.world.preamble)
 
 
 def _shown(run: Run) -> Finding:

@@ -7,9 +7,10 @@ from typing import Any
 from ....arms import speculation
 from ....arms.draws import PhiloxDraws
 from ....arms.neural_draft import NeuralDraft
+from ....arms.prefix_cache import PrefixCache
 from ..toy import LAYERS, ToyCache, entry
 from .fault import Fault, both, engines, patch, wrap
-from .world import GREEDY, STOCHASTIC
+from .world import GREEDY, KEPT, STOCHASTIC
 
 CACHE, DRAWS = "cache", "draws"
 BOTH = (GREEDY, STOCHASTIC)
@@ -86,6 +87,15 @@ def _champion_cache(kind: type[ToyCache]) -> Any:
     return engines(change)
 
 
+class _AdoptsTheEnd(ToyCache):
+    """A cache takes over another's last tokens instead of its first."""
+
+    def adopt(self, other: ToyCache, n: int) -> None:
+        super().adopt(other, n)
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            mine[:] = theirs[other.length - n : other.length]
+
+
 _LACKING = "lacking = list(context[start + self.cache.length:])"
 _KEPT = "self.tx.commit_prefix(min(self.fed + accepted, self.tx.appended))"
 
@@ -119,6 +129,10 @@ def _fed(name: str, lacking: str) -> Fault:
     return Fault(name, CACHE, BOTH, patch(NeuralDraft, "_caught_up", (_LACKING, lacking)))
 
 
+def _used(name: str, old: str, new: str) -> Fault:
+    return Fault(name, CACHE, (KEPT,), patch(PrefixCache, "usable", (old, new)))
+
+
 FAULTS = [
     Fault(
         "draft not rolled back",
@@ -137,6 +151,11 @@ FAULTS = [
     Fault("first layer only rolled back", CACHE, BOTH, _draft_cache(_FirstLayerOnly)),
     Fault("places off by one after a rollback", CACHE, BOTH, _draft_cache(_ShiftedPlaces)),
     Fault("champion's rejected tail in reach", CACHE, BOTH, _champion_cache(_StaleTail)),
+    Fault("another cache's end adopted by the champion", CACHE, (KEPT,), _champion_cache(_AdoptsTheEnd)),
+    Fault("another cache's end adopted by the draft", CACHE, (KEPT,), _draft_cache(_AdoptsTheEnd)),
+    _used("tokens kept and never compared", "kept.tokens[n] == prompt[n]", "True"),
+    _used("the first pending token taken as read", "len(prompt) - 1", "len(prompt)"),
+    _used("more kept than the plan allows", "not continues", "False"),
     Fault("seed ignored", DRAWS, (STOCHASTIC,), _without("seed")),
     Fault("one stream for all requests", DRAWS, (STOCHASTIC,), _without("stream")),
     Fault("draws shift with k", DRAWS, (STOCHASTIC,), wrap(speculation, "accepts", _shifted)),

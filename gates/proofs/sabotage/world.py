@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ....arms.kinds import BASELINE
+from ....arms.prefix_cache import PrefixCache
 from ....arms.request import Request, StopPolicy
 from ..pit import Scorer
 from ..toy import tables
@@ -42,6 +43,8 @@ class World:
     tokens: int = TOKENS
     method: str = "residual"
     """How a rejection is replaced: as shipped, or by a declared variant the auditor knows."""
+    preamble: int | None = None
+    """Arms keep their last request, and the next one takes over so many tokens at most; None: they keep nothing."""
     refit: Callable[[ToyModel, ToyModel], tuple[ToyModel, ToyModel]] | None = None
     """A fault in the models or the engine's own code: applied wherever they are loaded."""
     rot: Callable[[ToyModel], ToyModel] | None = None
@@ -83,6 +86,9 @@ class World:
         """Keys of the table and the request: prompts in one stratum, then the canaries at three places."""
         rng = np.random.default_rng(1000 + seed)
         listed = [[int(t) for t in rng.integers(0, STOP, int(rng.integers(2, 7)))] for _ in range(self.prompts)]
+        if self.preamble is not None:
+            # Two with one beginning, longer than may be kept, two with another, and one no longer than that.
+            listed = [[1, 2, 3 + i // 2 % 2, 5, *prompt] if i else [1, 2, 3] for i, prompt in enumerate(listed)]
         strings = STRINGS if "grammar" not in self.decoding else ()
         for where in ("start", "", "middle", "", "end"):
             half = range(self.prompts // 2) if where == "start" else range(self.prompts // 2, self.prompts)
@@ -141,7 +147,8 @@ def run_world(world: World, seed: int) -> Run:
     run = Run(world, seed, pd.DataFrame(), pd.DataFrame(), [], [], [])
     with running(clock):
         for spec in (ALONE, world.spec):
-            arm = toy_arm(spec, champion, draft, world.decoding)
+            kept = None if world.preamble is None else PrefixCache(world.preamble)
+            arm = toy_arm(spec, champion, draft, world.decoding, kept)
             for keys, request in world.requests(seed, str(spec["name"])):
                 _one(run, arm, keys, request, rows, rounds)
     run.requests, run.rounds = pd.DataFrame(rows), pd.DataFrame(rounds)
@@ -159,6 +166,7 @@ def _one(run: Run, arm: Any, keys: dict[str, Any], request: Request, rows: list[
         **table_keys,
         **trace.totals,
         "prompt_tokens": len(request.prompt),
+        "cached_tokens": done.cached_tokens,
         "finish_reason": done.finish_reason,
         "total_ns": done.total_ns,
         "champion_calls": done.champion_calls,
@@ -208,3 +216,4 @@ GRAMMAR = World(
 NUMERIC = replace(STOCHASTIC, name="draft not finite", numeric=True)
 REDUCED = replace(STOCHASTIC, name="reduced draft", outputs=8, spec={**STOCHASTIC.spec, "k": 3})
 IDLE = replace(GREEDY, name="no proposals", spec={"name": "neural_draft", "kind": "neural_draft", "k": 0})
+KEPT = replace(STOCHASTIC, name="prefix cache", preamble=3)
