@@ -37,8 +37,10 @@ def load_draft(path: str, champion: Any, *, threads: int | None, kernel: str | N
     return load(path, champion, threads=threads, kernel=kernel)
 
 
-def build_arm(spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any]) -> Any:
-    """The arm of one plan entry."""
+def build_arm(
+    spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any], prefix_cache: Any = None
+) -> Any:
+    """The arm of one plan entry; ``prefix_cache``: `arms.prefix_cache.PrefixCache`, or None."""
     from ..arms.build import build_arm as build
 
-    return build(dict(spec), champion, draft, decoding)
+    return build(dict(spec), champion, draft, decoding, prefix_cache)

@@ -119,6 +119,8 @@ def bind(
     found += differences(dict(plan["arithmetic"]), facts["arithmetic"], "arithmetic")
     if facts["stop_token_ids"] != plan["stop_token_ids"]:
         found.append("stop_token_ids: not what was frozen")
+    if facts["preamble_tokens"] != plan["schedule"]["preamble_tokens"]:
+        found.append("schedule.preamble_tokens: not what the chat template gives")
     found += _prompt_differences(plan, ids, salts)
     if found:
         raise mismatch(found)

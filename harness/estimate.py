@@ -88,8 +88,8 @@ def _measure(
         message = {
             "type": "generate", "phase": "warmup", "request_id": "estimate", "prompt": prompt,
             "max_new_tokens": PROBE_TOKENS,
-            "seed": "0" * 16, "stream": "estimate", "stop_token_ids": [], "stop_strings": [], "forced": None,
-            "check": None,
+            "seed": "0" * 16, "stream": "estimate", "stop_token_ids": [], "stop_strings": [],
+            "continues": False, "forced": None, "check": None,
         }  # fmt: skip
         worker.ask(message)
         done = worker.ask(message)["completion"]

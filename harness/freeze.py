@@ -175,6 +175,7 @@ def load_message(
         "kernel": kernel,
         "arm": None,
         "decoding": {},
+        "preamble_tokens": None,
         "memory_interval_ms": 0,
         "energy": False,
     } | more
@@ -244,7 +245,8 @@ def _plan(
         "arms": arms,
         "stop_token_ids": facts["stop_token_ids"],
         "strata": [_stratum(s, conf["strata"]["entries"][s.name], ids[s.name], seal) for s in strata],
-        "schedule": conf["schedule"] | {"threads": conf["schedule"]["threads"] or cores()},
+        "schedule": conf["schedule"]
+        | {"threads": conf["schedule"]["threads"] or cores(), "preamble_tokens": facts["preamble_tokens"]},
         "gates": _gates(conf),
         "arithmetic": facts["arithmetic"],
         "hardware_class": hardware_class(),

@@ -9,6 +9,7 @@ from typing import Any
 from ..arms.kinds import BASELINE, WITH_DRAFT
 
 ORDERS = ("interleaved", "williams")
+PREFIX_CACHES = ("none", "conversation")
 SPLITS = ("open", "reserve", "all")
 STOPPING_RULES = ("fixed",)
 EXCLUSION_RULES = ("probe", "steal")
@@ -105,6 +106,8 @@ def _numbers(plan: dict[str, Any]) -> list[str]:
         )
     if schedule["order"] not in ORDERS:
         problems.append(f"schedule.order {schedule['order']!r} is none of {', '.join(ORDERS)}")
+    if schedule["prefix_cache"] not in PREFIX_CACHES:
+        problems.append(f"schedule.prefix_cache {schedule['prefix_cache']!r} is none of {', '.join(PREFIX_CACHES)}")
     return problems
 
 

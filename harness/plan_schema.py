@@ -91,6 +91,10 @@ class ScheduleConf:
     order: str = MISSING
     """interleaved: in a unit the arms take turns, request by request; williams: one arm after the other. Either way a
     process each, and the order of arms from a Williams design."""
+    prefix_cache: str = MISSING
+    """conversation: a process keeps its last request, and the next one reads neither the beginning that the chat
+    template gives to all nor the earlier turns of the conversation it continues; none: every request reads its whole
+    prompt."""
     cold: bool = MISSING
     """Whether the first request of each fresh process is run and recorded as a cold entry."""
     canaries: int = MISSING

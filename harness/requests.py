@@ -44,6 +44,7 @@ def request_row(
         "order": order,
         "seed": item.seed,
         "prompt_tokens": prompt_tokens,
+        "cached_tokens": done["cached_tokens"],
         "new_tokens": len(done["tokens"]),
         "finish_reason": done["finish_reason"],
         "ttft_ns": done["ttft_ns"],

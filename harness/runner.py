@@ -25,7 +25,7 @@ from .progress import Progress, Silent
 from .prompts import messages
 from .requests import check_times, private_line, request_row, round_rows, unexplained
 from .rundir import RunDir
-from .schedule import CANARY_PLACES, Item, Schedule, Unit, process_id
+from .schedule import CANARY_PLACES, Item, Schedule, Unit, process_id, replace_id
 
 ATTEMPTS = 3
 """A unit, or a pass apart, whose worker dies is tried this often before the run stops as incomplete."""
@@ -41,13 +41,15 @@ class Place:
     loads: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Seat:
     """A worker that is ready, and the machine's state before it was started."""
 
     worker: Worker
     place: Place
     state: Mapping[str, Any]
+    last: Item | None = None
+    """The timed request it answered last."""
 
 
 @dataclass
@@ -146,7 +148,7 @@ class Runner:
         message = load_message(
             self.options.backend, resident, self.plan["schedule"]["threads"], self.operational.get("kernel"),
             arm=entry, decoding=self.plan["decoding"], memory_interval_ms=measure["memory_interval_ms"],
-            energy=measure["energy"],
+            energy=measure["energy"], preamble_tokens=self.schedule.preamble_tokens,
         )  # fmt: skip
         try:
             return worker.ask(message)
@@ -158,7 +160,7 @@ class Runner:
         with self._seated(unit, arm, order, segment) as seat:
             self._warm_up(seat, arm)
             for item in self._owed(unit, arm, "warm"):
-                self._request(seat.worker, "request", item, seat.place)
+                self._timed(seat, item, order)
             self._leave(seat, arm)
 
     def _together(self, unit: Unit, arms: Sequence[str], segment: int) -> None:
@@ -176,10 +178,21 @@ class Runner:
                 items = dict(zip(warm, same, strict=True))
                 for order, arm in enumerate(self.schedule.turns(unit, number)):
                     if arm in items and not self.journal.has("request", items[arm].request_id):
-                        seat = seats[arm]
-                        self._request(seat.worker, "request", items[arm], replace(seat.place, order=order))
+                        self._timed(seats[arm], items[arm], order)
             for arm, seat in seats.items():
                 self._leave(seat, arm)
+
+    def _timed(self, seat: Seat, item: Item, order: int) -> None:
+        """One warm request. A later turn finds what the turn before it left, in a resumed segment as in any other."""
+        place = replace(seat.place, order=order)
+        if item.turn and self.schedule.keeps_conversations:
+            before = self.schedule.turn_before(place.unit, item)
+            if seat.last != before:
+                again = replace_id(before, f"{item.arm}/{place.unit.id}/s{place.segment}/again/{item.prompt_id}")
+                prompt = self.journal.private_line("request", before.request_id)["prompt"]
+                self._request(seat.worker, "warmup", again, place, prompt)
+        self._request(seat.worker, "request", item, place)
+        seat.last = item
 
     def _owed(self, unit: Unit, arm: str, entry: str) -> list[Item]:
         items = (i for i in self.schedule.items(unit, arm) if i.entry == entry)
@@ -251,16 +264,19 @@ class Runner:
             self._with_retries(work, unit, arm)
         self.journal.release_parts()
 
-    def _request(self, worker: Worker, kind: str, item: Item, place: Place) -> None:
+    def _request(
+        self, worker: Worker, kind: str, item: Item, place: Place, prompt: Sequence[int] | None = None
+    ) -> None:
         """One request on one arm, recorded before the next begins."""
-        prompt = self._prompt(worker, kind, item)
+        prompt = self._prompt(worker, kind, item) if prompt is None else prompt
         forced = self._forced(kind, item)
         check = self.bound.prompts[item.stratum, item.prompt_id].check_for(item.turn) if kind == "request" else None
         message = {
             "type": "generate", "phase": "request" if kind == "request" else "warmup", "request_id": item.request_id,
             "prompt": prompt, "max_new_tokens": item.max_new_tokens, "seed": item.seed, "stream": item.stream,
             "stop_token_ids": self.plan["stop_token_ids"], "stop_strings": self.plan["decoding"]["stop_strings"],
-            "forced": forced, "check": None if check is None else dict(check),
+            "continues": kind == "request" and item.turn > 0, "forced": forced,
+            "check": None if check is None else dict(check),
         }  # fmt: skip
         before = self.options.clock.monotonic_ns()
         try:

@@ -93,6 +93,15 @@ class Schedule:
     def interleaved(self) -> bool:
         return bool(self.plan["schedule"]["order"] == "interleaved")
 
+    @property
+    def keeps_conversations(self) -> bool:
+        return bool(self.plan["schedule"].get("prefix_cache") == "conversation")
+
+    @property
+    def preamble_tokens(self) -> int | None:
+        """What a request that continues no conversation need not read again; None without a prefix cache."""
+        return int(self.plan["schedule"]["preamble_tokens"]) if self.keeps_conversations else None
+
     def turns(self, unit: Unit, number: int) -> tuple[str, ...]:
         """Order in which the arms answer warm request ``number`` (from 0) of an interleaved unit."""
         rows = williams(len(self.arms))
@@ -106,6 +115,11 @@ class Schedule:
         if not self.plan["schedule"]["cold"]:
             return warm
         return [self._item(unit, arm, self._cold_prompt(unit), 0, "cold"), *warm]
+
+    def turn_before(self, unit: Unit, item: Item) -> Item:
+        """The warm request of the same conversation that comes before ``item``, whose turn is at least 1."""
+        prompt = next(p for p in self.strata[unit.stratum]["prompts"] if p["id"] == item.prompt_id)
+        return self._item(unit, item.arm, prompt, item.turn - 1, "warm")
 
     def request_ids(self, unit: Unit, arm: str) -> Iterator[str]:
         """Ids of `items`, in the same order, without drawing anything: what a resumed run asks about first."""

@@ -77,7 +77,12 @@ class WorkerSession:
                 self.draft = self.backend.load_draft(message[which], self.champion, **options)
             times[which] = time.perf_counter_ns() - before
         if message["arm"] is not None:
-            self.arm = self.backend.build_arm(message["arm"], self.champion, self.draft, message["decoding"])
+            kept = {}
+            if message["preamble_tokens"] is not None:
+                from ..arms.prefix_cache import PrefixCache
+
+                kept = {"prefix_cache": PrefixCache(message["preamble_tokens"])}
+            self.arm = self.backend.build_arm(message["arm"], self.champion, self.draft, message["decoding"], **kept)
         self.timeline.enter("idle")
         return {"load_ns": times["champion"], "draft_load_ns": times["draft"], "protocol": PROTOCOL}
 
@@ -88,6 +93,7 @@ class WorkerSession:
             "draft": None,
             "stop_token_ids": [int(i) for i in self.champion.tokenizer.stop_ids],
             "arithmetic": arithmetic_golden(self.champion),
+            "preamble_tokens": len(self.champion.preamble()),
             "tokenizer_difference": None,
         }
         if self.draft is not None:
@@ -137,6 +143,7 @@ class WorkerSession:
             seed=int(message["seed"], 16),
             stop=StopPolicy(tuple(message["stop_token_ids"]), tuple(message["stop_strings"])),
             stream=message["stream"],
+            continues=message["continues"],
             forced=None if forced is None else tuple(forced),
         )
         self._kv = self._kv_of(len(request.prompt) + request.max_new_tokens)
@@ -155,7 +162,8 @@ class WorkerSession:
                 **{
                     name: getattr(completion, name)
                     for name in (
-                        "finish_reason", "ttft_ns", "total_ns", "prefill_ns", "draft_prefill_ns", "finalise_ns",
+                        "finish_reason", "ttft_ns", "total_ns", "prefill_ns", "draft_prefill_ns", "cached_tokens",
+                        "finalise_ns",
                         "champion_calls", "draft_calls", "failure", "fallback", "counters",
                     )
                 },

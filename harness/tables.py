@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "draftgate-tables/2"
-"""1: first. 2: rounds say which of them were probes."""
+SCHEMA_VERSION = "draftgate-tables/3"
+"""1: first. 2: rounds say which of them were probes. 3: requests say how much of their prompt was kept."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ REQUESTS: tuple[Column, ...] = _KEYS + (
     ),
     Column("seed", _S, "", "Request seed: 16 hexadecimal digits of an unsigned 64-bit number."),
     Column("prompt_tokens", _I, "tokens", "Rendered prompt."),
+    Column("cached_tokens", _I, "tokens", "Of the prompt, not read by the champion: kept from the request before."),
     Column("new_tokens", _I, "tokens", "Emitted, stop token included."),
     Column("finish_reason", _S, "", "stop, stop_string, length, context, cancelled, error."),
     Column("ttft_ns", _I, "ns", "Token ids ready to first token, prefills included, loads not."),

@@ -73,6 +73,9 @@ def _print(plan: dict[str, Any], schedule: Any, found: dict[str, Any]) -> None:
             f"the processes of a unit live side by side (about {found['memory_bytes'] / 1e9:.1f} GB together), "
             "and every arm answers a warm request before the next one"
         )
+    if schedule.preamble_tokens is not None:
+        words = counted(schedule.preamble_tokens, "token")
+        print(f"not read again: the chat template's beginning ({words}), and a conversation's earlier turns")
     print(f"canaries per arm at start, middle and end: {size['canaries']}")
     for unit in schedule.units[:6]:
         print(f"  {unit.id}: {' → '.join(unit.order)}")

@@ -173,7 +173,7 @@ def _request(rows: dict[str, list[dict[str, Any]]], rng: np.random.Generator, pl
         proposed_sum, accepted_sum = proposed_sum + proposed, accepted_sum + accepted
     rows["requests"].append({
         **key, "unit": f"{stratum}/{block}", "segment": 0, "order": order, "seed": "00000000000000ff",
-        "prompt_tokens": 40,
+        "prompt_tokens": 40, "cached_tokens": 0,
         "new_tokens": budget, "finish_reason": "length", "ttft_ns": int(prefill + draft_prefill + step),
         "total_ns": int(total + 1e5),
         "prefill_ns": int(prefill), "draft_prefill_ns": int(draft_prefill),

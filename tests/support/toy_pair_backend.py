@@ -26,6 +26,9 @@ class SpeakingModel(ToyModel):
     def encode_turn(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         return self.encode_chat(messages)
 
+    def preamble(self) -> list[int]:
+        return [1]
+
     def encode_raw(self, text: str) -> list[int]:
         return self._letters(text)
 
@@ -54,5 +57,7 @@ def load_draft(path: str, champion: Any, *, threads: int | None, kernel: str | N
     return load_model(path, threads=threads, kernel=kernel)
 
 
-def build_arm(spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any]) -> Any:
-    return toy_arm(spec, champion, draft, decoding)
+def build_arm(
+    spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any], prefix_cache: Any = None
+) -> Any:
+    return toy_arm(spec, champion, draft, decoding, prefix_cache)

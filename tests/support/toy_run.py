@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from draftgate.arms.prefix_cache import Kept, PrefixCache
 from draftgate.arms.request import Completion, Request, RoundRecord
 
 from support.toy import ToyEngine, hashed_logits
@@ -64,6 +65,9 @@ class ToyModel:
     def encode_turn(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         return self.encode_chat(messages)
 
+    def preamble(self) -> list[int]:
+        return [2]
+
     def encode_raw(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
 
@@ -71,10 +75,21 @@ class ToyModel:
 class ToyArm:
     """Greedy (or drawn by hash, for stochastic plans); a lookup arm accepts whatever repeats the last bigram."""
 
-    def __init__(self, spec: Mapping[str, Any], champion: ToyModel, decoding: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        champion: ToyModel,
+        decoding: Mapping[str, Any],
+        prefix_cache: PrefixCache | None = None,
+    ) -> None:
         if spec["kind"] not in ("champion_alone", "prompt_lookup", "neural_draft"):
             raise ToyUserError(f"unknown arm kind {spec['kind']!r}")
         self.spec, self.champion, self.greedy = spec, champion, decoding["temperature"] == 0
+        self.prefix_cache = prefix_cache
+
+    def _kept(self, request: Request) -> int:
+        kept = self.prefix_cache.take() if self.prefix_cache is not None else None
+        return 0 if kept is None else self.prefix_cache.usable(kept, request.prompt, request.continues)
 
     def _next(self, history: list[int], request: Request) -> int:
         if self.greedy:
@@ -86,6 +101,7 @@ class ToyArm:
         if "DRAFTGATE_TOY_SLEEP_MS" in os.environ:
             time.sleep(float(os.environ["DRAFTGATE_TOY_SLEEP_MS"]) / 1000)
         history, emitted, rounds = list(request.prompt), [], []
+        cached = self._kept(request)
         fast = self.spec["kind"] != "champion_alone"
         finish = "length"
         while len(emitted) < request.max_new_tokens:
@@ -118,6 +134,8 @@ class ToyArm:
             if emitted[-1] == STOP or (request.forced is not None and len(emitted) == len(request.forced)):
                 finish = "stop" if emitted[-1] == STOP else "length"
                 break
+        if self.prefix_cache is not None:
+            self.prefix_cache.give(Kept(history[:-1], self.champion.engine.new_cache(1), None))
         total = 500 + sum(r.total_ns for r in rounds)
         return Completion(
             emitted,
@@ -126,6 +144,7 @@ class ToyArm:
             ttft_ns=1500,
             total_ns=total,
             prefill_ns=500,
+            cached_tokens=cached,
             champion_calls=len(rounds),  # type: ignore[arg-type]
         )
 
@@ -148,5 +167,7 @@ def load_model(path: str, *, threads: int | None, kernel: str | None) -> ToyMode
     return ToyModel(Path(path))
 
 
-def build_arm(spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any]) -> ToyArm:
-    return ToyArm(spec, champion, decoding)
+def build_arm(
+    spec: Mapping[str, Any], champion: Any, draft: Any, decoding: Mapping[str, Any], prefix_cache: Any = None
+) -> ToyArm:
+    return ToyArm(spec, champion, decoding, prefix_cache)
