@@ -104,6 +104,7 @@ PROBLEMS = {
     "alpha=0.7": "alpha",
     "schedule.blocks=0": "schedule.blocks",
     "schedule.order=random": "schedule.order",
+    "schedule.prefix_cache=always": "schedule.prefix_cache",
     "arms.candidate=nobody": "nobody",
     "arms.candidate=champion_alone": "champion itself",
     "draft=null": "--draft",

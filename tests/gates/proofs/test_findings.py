@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from draftgate.arms.draws import PhiloxDraws
 from draftgate.gates.proofs import golden
-from draftgate.gates.proofs.accounting import check_accounting, request_problem, round_problem
+from draftgate.gates.proofs.accounting import check_accounting, kept_problem, request_problem, round_problem
 from draftgate.gates.proofs.battery import check_battery
 from draftgate.gates.proofs.conduct import check_deletion, check_reliability
 from draftgate.gates.proofs.families import shapes
@@ -74,6 +74,23 @@ def test_lengths_and_failures_must_fit() -> None:
     assert request_problem(silent, [failed], 8) is not None
     assert request_problem({**silent, "failure": "target_numeric"}, [failed], 8) is None
     assert not check_accounting([], {}).ok
+
+
+@pytest.mark.parametrize(
+    ("entry", "turn", "preamble", "most"),
+    [
+        ("warm", 0, None, 0),
+        ("warm", 2, None, 0),
+        ("cold", 0, 3, 0),
+        ("warm", 0, 3, 3),
+        ("warm", 1, 3, 7),
+        ("warm", 0, 9, 7),
+    ],
+)
+def test_more_kept_than_the_plan_allows_is_seen(entry: str, turn: int, preamble: int | None, most: int) -> None:
+    for kept in range(-1, 10):
+        row = {"prompt_tokens": 8, "entry": entry, "turn": turn, "cached_tokens": kept}
+        assert (kept_problem(row, preamble) is None) == (0 <= kept <= most)
 
 
 def timed(rollback: Any, other: int = 0) -> list[dict[str, int]]:
